@@ -1,0 +1,34 @@
+"""What there is to tune: the kernels by name, with their tensors and forms (standard library alone)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+DTYPE_BYTES = {"bf16": 2, "fp16": 2, "fp32": 4}
+"""Bytes per element of every dtype the kernels take."""
+
+LOOP_ORDERS = ("strided", "contiguous")
+"""strided: program p takes tiles p, p+P, p+2P, ...; contiguous: each program takes one run of tiles."""
+
+
+@dataclass(frozen=True)
+class KernelSpec:
+    """One tunable kernel: a flat, elementwise function of n elements."""
+
+    name: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    forms: tuple[str, ...]
+    liger_multiplier: float
+    """Liger's memory_multiplier in its call to compute_default_tiling_strategy."""
+
+    def bytes_moved(self, n: int, dtype: str) -> int:
+        """Bytes of global memory read and written, each element once."""
+        return n * DTYPE_BYTES[dtype] * (len(self.inputs) + len(self.outputs))
+
+
+_SPECS = (
+    KernelSpec("geglu_forward", ("a", "b"), ("c",), ("tanh", "sigmoid"), liger_multiplier=3.0),
+    KernelSpec("geglu_backward", ("dc", "a", "b"), ("da", "db"), ("tanh", "sigmoid"), liger_multiplier=6.0),
+)
+KERNELS = {spec.name: spec for spec in _SPECS}

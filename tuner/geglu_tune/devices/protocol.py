@@ -1,0 +1,34 @@
+"""What every kind of device can do for a sweep."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Protocol
+
+from geglu_tune.tiling import Device, Measurement, Source, Tiling, Workload
+
+
+class Runner(Protocol):
+    """Tries tilings on one device.
+
+    A sweep opens one runner in its own process and calls it from one thread. The runner does the risky work
+    (compilers, drivers) in processes of its own: a compiler that crashes or hangs is a Measurement with that
+    status, never an exception.
+    """
+
+    device: Device
+    source: Source
+    toolchain: Mapping[str, str]
+    """Name -> version of all that decides a time besides the kernel's source: compilers, driver, model."""
+
+    def kernel_hash(self, kernel: str) -> str:
+        """Hash of the kernel's source, so that an answer can be told from one for an older kernel."""
+        ...
+
+    def run(self, workload: Workload, tilings: Sequence[Tiling]) -> Iterator[Measurement]:
+        """Measure each tiling; yields in the order given, each as soon as it and those before it are done."""
+        ...
+
+    def close(self) -> None:
+        """Stop every process the runner started; called once, also after an exception."""
+        ...

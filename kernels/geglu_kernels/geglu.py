@@ -12,7 +12,7 @@ the product.
 """
 
 # Triton's language is neither typed nor able to return early.
-# ruff: noqa: ANN, RET505
+# ruff: noqa: ANN001, ANN201, ANN202, RET505
 # mypy: disable-error-code="no-untyped-def, untyped-decorator"
 
 from __future__ import annotations

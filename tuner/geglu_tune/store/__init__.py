@@ -1,0 +1,8 @@
+"""Everything that was tried, and the best of it, in one SQLite file."""
+
+from __future__ import annotations
+
+from geglu_tune.store.database import Store
+from geglu_tune.store.records import BestRecord, Provenance, StudyRecord, TrialRecord
+
+__all__ = ["BestRecord", "Provenance", "Store", "StudyRecord", "TrialRecord"]

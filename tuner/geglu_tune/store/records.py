@@ -1,0 +1,88 @@
+"""What the store takes and gives back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from geglu_tune.tiling import Device, Measurement, Source, Tiling, Workload
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """All that decides whether a time still holds: where it was taken, with what, and of which source."""
+
+    device: Device
+    source: Source
+    toolchain: Mapping[str, str]
+    """Name -> version, as Runner.toolchain has it."""
+    kernel_hash: str
+    version: str
+    """The geglu-tune that recorded it."""
+
+
+@dataclass(frozen=True)
+class TrialRecord:
+    """One tiling tried in a study."""
+
+    number: int
+    """0 is the first of its study."""
+    tiling: Tiling
+    measurement: Measurement
+    created_at: str
+    """UTC, ISO 8601."""
+
+
+@dataclass(frozen=True)
+class StudyRecord:
+    """All trials of one workload under one provenance and seed."""
+
+    id: int
+    workload: Workload
+    """With the shape first asked for; a study serves every shape of as many elements."""
+    provenance: Provenance
+    seed: int
+
+
+@dataclass(frozen=True)
+class BestRecord:
+    """The fastest trial of a study, and what it is compared with."""
+
+    study: StudyRecord
+    best: TrialRecord
+    default: TrialRecord | None
+    """Liger's tiling, if it was tried."""
+    trials: int
+    """How many tilings were tried."""
+    ok: int
+    """How many of them ran and were right."""
+    created_at: str
+
+    @property
+    def time_us(self) -> float:
+        time_us = self.best.measurement.time_us
+        assert time_us is not None, "set_best takes only trials with a time"
+        return time_us
+
+    @property
+    def speedup(self) -> float | None:
+        """Time of the default over the time of the best; None if the default did not run."""
+        if self.default is None or self.default.measurement.time_us is None:
+            return None
+        return self.default.measurement.time_us / self.time_us
+
+    @property
+    def gbps(self) -> float:
+        """Bytes moved in a second, in 1e9."""
+        return self.study.workload.bytes_moved / self.time_us / 1e3
+
+    @property
+    def roofline(self) -> float:
+        """Share of the device's nominal bandwidth: 1 is the time that moving the bytes alone would take."""
+        return self.gbps / self.study.provenance.device.gm_gbps
+
+    @property
+    def ub_percent(self) -> float | None:
+        """Share of UB that the program plans to use."""
+        used = self.best.measurement.ub_bytes
+        return None if used is None else 100 * used / self.study.provenance.device.ub_bytes

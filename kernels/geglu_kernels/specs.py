@@ -16,6 +16,8 @@ class KernelSpec:
     """One tunable kernel: a flat, elementwise function of n elements."""
 
     name: str
+    module: str
+    """Where its Triton source is; the file's content decides whether a stored tiling still holds."""
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     forms: tuple[str, ...]
@@ -28,7 +30,7 @@ class KernelSpec:
 
 
 _SPECS = (
-    KernelSpec("geglu_forward", ("a", "b"), ("c",), ("tanh", "sigmoid"), liger_multiplier=3.0),
-    KernelSpec("geglu_backward", ("dc", "a", "b"), ("da", "db"), ("tanh", "sigmoid"), liger_multiplier=6.0),
+    KernelSpec("geglu_forward", "geglu_kernels.geglu", ("a", "b"), ("c",), ("tanh", "sigmoid"), liger_multiplier=3.0),
+    KernelSpec("geglu_backward", "geglu_kernels.geglu", ("dc", "a", "b"), ("da", "db"), ("tanh", "sigmoid"), liger_multiplier=6.0),
 )
 KERNELS = {spec.name: spec for spec in _SPECS}

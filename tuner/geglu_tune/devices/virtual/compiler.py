@@ -1,0 +1,150 @@
+"""From a kernel and a tiling to the compiler's verdict: the final HIVM program, or why there is none.
+
+Triton source -> TTIR -> linalg (triton-ascend, in this process) -> HIVM (bishengir-compile) -> generic MLIR
+(bishengir-opt) -> Program. bishengir-compile then looks for CANN's assembler and fails where there is none; the
+program it saved before is all that is needed here.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from geglu_kernels.specs import KERNELS
+from geglu_tune.devices.virtual.program import Program, read_program
+from geglu_tune.devices.virtual.toolchain import find_toolchain
+from geglu_tune.tiling import Status
+
+COMPILE_TIMEOUT_S = 60.0
+"""A healthy compile takes a fifth of a second."""
+
+_OVERFLOW = re.compile(r"ub overflow, requires (\d+) bits while (\d+) bits available")
+_RETRY = re.compile(r"\[NOTE\] .*?automatically set (enable-[\w-]+) to false and retrying")
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """All that a compilation depends on. The number of elements and of programs is not among it."""
+
+    kernel: str
+    dtype: str
+    block_size: int
+    multibuffer: bool
+    form: str
+    loop_order: str
+    int64: bool
+    soc: str
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """The verdict on a request."""
+
+    status: Status
+    reason: str = ""
+    notes: tuple[str, ...] = ()
+    program: Program | None = None
+    """Set exactly where status is ok."""
+
+
+def compile_kernel(request: Request) -> Compiled:
+    """Compile for real; never raises for what a compiler does, and kills one that hangs."""
+    try:
+        linalg = _lower_to_linalg(request)
+    except Exception as error:  # triton raises whatever it likes
+        return Compiled(Status.COMPILE_FAILED, f"triton-ascend: {_last_line(str(error))}")
+    with tempfile.TemporaryDirectory(prefix="geglu-tune-") as folder:
+        return _compile_linalg(linalg, request, Path(folder))
+
+
+def _lower_to_linalg(request: Request) -> str:
+    """Lower the kernel as triton-ascend does on a card, with no card and no torch."""
+    from triton._C.libtriton import ir
+    from triton.backends.ascend.compiler import AscendBackend, _parse_linalg_metadata, make_ttir, ttir_to_linalg
+    from triton.backends.compiler import GPUTarget
+    from triton.compiler.compiler import ASTSource
+
+    from geglu_kernels.geglu import KERNELS as JIT_KERNELS
+
+    spec = KERNELS[request.kernel]
+    constants = {"BLOCK_SIZE": request.block_size, "FORM": request.form, "LOOP_ORDER": request.loop_order}
+    pointer = {"bf16": "*bf16", "fp16": "*fp16", "fp32": "*fp32"}[request.dtype]
+    signature = {f"{tensor}_ptr": pointer for tensor in (*spec.inputs, *spec.outputs)}
+    signature["n"] = "i64" if request.int64 else "i32"
+    source = ASTSource(fn=JIT_KERNELS[request.kernel], signature=signature, constants=constants)
+    target = GPUTarget("npu", request.soc, 0)
+    backend = AscendBackend(target)
+    options = backend.parse_options({})
+    context = ir.context()
+    ir.load_dialects(context)
+    module = source.make_ir(options, backend.get_codegen_implementation(), backend.get_module_map(), context)
+    metadata = {"target": target, **options.__dict__}
+    linalg = ttir_to_linalg(make_ttir(module, metadata, options), metadata, options, named_ops=True)
+    text: str = _parse_linalg_metadata(linalg, metadata)[0]
+    return text
+
+
+def _compile_linalg(linalg: str, request: Request, folder: Path) -> Compiled:
+    tools = find_toolchain()
+    source = folder / "kernel.mlir"
+    source.write_text(linalg, "utf-8")
+    command = [
+        str(tools.compile),
+        str(source),
+        f"--target={request.soc}",
+        f"--enable-auto-multi-buffer={request.multibuffer}",
+        "--enable-auto-bind-sub-block=True",
+        "--enable-hfusion-compile=true",
+        "--enable-hivm-compile=true",
+        "--enable-triton-kernel-compile=true",
+        f"--save-temps={folder / 'temps'}",
+        f"-o={folder / 'kernel.o'}",
+    ]
+    code, log = _run(command)
+    notes = tuple(f"{option} off: UB overflow" for option in _RETRY.findall(log))
+    if code is None:
+        return Compiled(Status.TIMEOUT, f"bishengir-compile took over {COMPILE_TIMEOUT_S:.0f} s", notes)
+    hivm = folder / "temps" / "module.hivm.opt.mlir"
+    if hivm.exists():
+        return _read_hivm(hivm, folder, notes)
+    if overflow := _OVERFLOW.search(log):
+        need, have = overflow.groups()
+        return Compiled(Status.UB_OVERFLOW, f"needs {need} bits of UB, {have} are there", notes)
+    if code < 0:
+        return Compiled(Status.CRASHED, f"bishengir-compile died of {signal.Signals(-code).name}", notes)
+    return Compiled(Status.COMPILE_FAILED, f"bishengir-compile: {_last_line(log)}", notes)
+
+
+def _read_hivm(hivm: Path, folder: Path, notes: tuple[str, ...]) -> Compiled:
+    """Rewrite to generic MLIR (affine maps lowered: xDSL cannot parse semi-affine ones) and read it."""
+    generic = folder / "generic.mlir"
+    passes = ["--lower-affine", "--canonicalize", "--cse", "--mlir-print-op-generic"]
+    code, log = _run([str(find_toolchain().opt), str(hivm), *passes, f"-o={generic}"])
+    if code != 0:
+        return Compiled(Status.COMPILE_FAILED, f"bishengir-opt: {_last_line(log)}", notes)
+    return Compiled(Status.OK, notes=notes, program=read_program(generic.read_text("utf-8")))
+
+
+def _run(command: list[str]) -> tuple[int | None, str]:
+    """Exit status (None: killed for taking too long) and all that was printed. Kills the whole process group."""
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, start_new_session=True
+    ) as process:
+        try:
+            output, _ = process.communicate(timeout=COMPILE_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            output, _ = process.communicate()
+            return None, output.decode("utf-8", "replace")
+    return process.returncode, output.decode("utf-8", "replace")
+
+
+def _last_line(log: str) -> str:
+    """The last line that says something; paths of temporary files would make equal failures look different."""
+    lines = [line.strip() for line in re.sub(r'loc\("[^"]*":\d+:\d+\):?', "", log).splitlines() if line.strip()]
+    return lines[-1][:200] if lines else "no message"

@@ -1,0 +1,50 @@
+"""The whole chip: balance, bandwidth and launch."""
+
+import pytest
+
+from geglu_kernels.grid import balanced_programs
+from geglu_tune.devices.profiles import find_profile
+from geglu_tune.devices.virtual.chip import kernel_seconds
+from geglu_tune.devices.virtual.cost import CostModel
+from geglu_tune.devices.virtual.trace import dma_bytes, trace_core
+from geglu_tune.tiling import Tiling
+from virtual.programs import program
+
+CORES = 40
+
+
+def microseconds(n: int, block: int, programs: int | None = None, **changes) -> float:
+    form, order = changes.get("form", "tanh"), changes.get("loop_order", "strided")
+    tiling = Tiling(block, programs or balanced_programs(n, block, CORES), True, form, order)
+    costs = CostModel(find_profile("Ascend910B4"))
+    return float(kernel_seconds(program(block_size=block, **changes), n, tiling, costs)[0]) * 1e6
+
+
+@pytest.mark.parametrize("n", [1, 100, 4096, 4097, 40 * 4096 + 1, 1_000_003])
+@pytest.mark.parametrize("loop_order", ["strided", "contiguous"])
+def test_the_cores_together_move_every_element_once(n, loop_order):
+    compiled = program(loop_order=loop_order)
+    moved = sum(dma_bytes(trace_core(compiled, n, 7, index)) for index in range(7))
+    assert moved == n * 2 * 3
+
+
+def test_no_time_beats_global_memory():
+    n = 65536 * 11008
+    assert microseconds(n, 8192, form="sigmoid") >= n * 6 / 620e9 * 1e6
+
+
+def test_using_all_cores_pays_at_a_middling_size():
+    """tilelang-ascend#1632: 196,608 elements in tiles of 8192 keep 24 of 40 cores busy, in tiles of 5120 39."""
+    assert microseconds(196608, 5120) < microseconds(196608, 8192)
+    assert microseconds(1024, 1024) < microseconds(1024, 8192)
+
+
+def test_one_element_past_a_wave_costs_a_second_wave():
+    """The same family: one tile more than there are cores leaves one core with twice the work."""
+    one, two = microseconds(327_680, 8192), microseconds(327_681, 8192)
+    assert 1.3 < two / one < 2.1
+    assert microseconds(327_681, 8448) < two
+
+
+def test_fewer_programs_launch_faster():
+    assert microseconds(8192, 8192, programs=1) < microseconds(8192, 8192, programs=40)

@@ -1,0 +1,103 @@
+"""The compiler's verdicts: programs, refusals with their reasons, and compilers that misbehave."""
+
+import stat
+from pathlib import Path
+
+import pytest
+
+from geglu_tune.devices.virtual import compiler
+from geglu_tune.devices.virtual.compiler import compile_kernel
+from geglu_tune.devices.virtual.program import Call, UnknownOperationError, read_program
+from geglu_tune.devices.virtual.toolchain import find_toolchain
+from geglu_tune.tiling import Status
+from virtual.programs import FORWARD, compiled, program
+
+
+@pytest.mark.parametrize(("form", "calls"), [("tanh", 21), ("sigmoid", 14)])
+def test_forms_differ_in_vector_instructions(form, calls):
+    compiled_program = program(form=form)
+    vector = [n for n in compiled_program.walk() if isinstance(n, Call) and n.pipe == "V" and n.op != "broadcast"]
+    assert len(vector) == calls
+
+
+def test_ub_use_is_read_off_the_planned_addresses():
+    assert program(block_size=8192).ub_bytes == 196_608
+
+
+def test_an_overflow_tells_what_is_needed_and_what_there_is():
+    verdict = compiled(block_size=16384)
+    assert verdict.status is Status.UB_OVERFLOW
+    assert verdict.reason == "needs 1835008 bits of UB, 1572864 are there"
+
+
+def test_what_the_compiler_turns_off_by_itself_is_kept():
+    assert "enable-auto-multi-buffer off: UB overflow" in compiled(block_size=16384).notes
+
+
+def test_a_kernel_for_64_bit_sizes_compiles():
+    assert program(int64=True).ub_bytes == program().ub_bytes
+
+
+@pytest.fixture
+def fake_compiler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Put a script in the place of CANN's bishengir-compile. It stands for compiler faults that cannot be had here."""
+
+    def install(body: str) -> None:
+        script = tmp_path / "bishengir-compile"
+        script.write_text(f'#!/bin/sh\nif [ "$1" = --version ]; then echo bishengir-compile 9.9.9; exit; fi\n{body}\n')
+        script.chmod(script.stat().st_mode | stat.S_IXUSR)
+        monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+        find_toolchain.cache_clear()
+
+    yield install
+    find_toolchain.cache_clear()
+
+
+def test_the_compiler_on_the_path_is_used_and_named(fake_compiler):
+    fake_compiler("exit 1")
+    assert find_toolchain().versions["bishengir-compile"] == "9.9.9"
+
+
+def test_the_overflow_of_a_released_compiler_is_understood(fake_compiler):
+    """triton-ascend#302: fp32 tiles of 48000 elements, double-buffered."""
+    fake_compiler(
+        "echo 'loc(\"/tmp/tmpx/kernel.ttadapter.mlir\":2:1): error: Failed to run BiShengHIR pipeline' >&2\n"
+        "echo 'error: ub overflow, requires 3072000 bits while 1572864 bits available! (possible reason: "
+        "large or block number is more than what user expect due to multi-buffer feature is enabled)' >&2\nexit 1"
+    )
+    verdict = compile_kernel(FORWARD)
+    assert (verdict.status, verdict.reason) == (
+        Status.UB_OVERFLOW,
+        "needs 3072000 bits of UB, 1572864 are there",
+    )
+
+
+def test_a_refusal_of_another_kind_keeps_the_compilers_last_words(fake_compiler):
+    fake_compiler("echo 'error: no such pass' >&2; exit 1")
+    verdict = compile_kernel(FORWARD)
+    assert (verdict.status, verdict.reason) == (Status.COMPILE_FAILED, "bishengir-compile: error: no such pass")
+
+
+def test_a_crash_of_the_compiler_is_a_failed_trial(fake_compiler):
+    fake_compiler("kill -SEGV $$")
+    verdict = compile_kernel(FORWARD)
+    assert (verdict.status, verdict.reason) == (Status.CRASHED, "bishengir-compile died of SIGSEGV")
+
+
+def test_a_compiler_that_hangs_is_killed(fake_compiler, monkeypatch):
+    monkeypatch.setattr(compiler, "COMPILE_TIMEOUT_S", 1.0)
+    fake_compiler("sleep 600")
+    assert compile_kernel(FORWARD).status is Status.TIMEOUT
+
+
+def test_a_program_with_an_unknown_operation_is_refused_by_name():
+    text = """
+    "builtin.module"() ({
+      "func.func"() <{function_type = () -> (), sym_name = "k"}> ({
+        "hivm.hir.vfrobnicate"() : () -> ()
+        "func.return"() : () -> ()
+      }) {hacc.entry} : () -> ()
+    }) : () -> ()
+    """
+    with pytest.raises(UnknownOperationError, match=r"hivm\.hir\.vfrobnicate"):
+        read_program(text)

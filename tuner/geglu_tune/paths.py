@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from geglu_tune.errors import GegluTuneError
+
 
 def database_path() -> Path:
     """$GEGLU_TUNE_DB, or else the default."""
@@ -13,6 +15,13 @@ def database_path() -> Path:
 
 
 def default_database_path() -> Path:
-    """tunings.db in the user's data folder; the one database whose folder is made when it is first needed."""
+    """tunings.db in the user's data folder; the one database whose folder is made when it is first needed.
+
+    Raises:
+        GegluTuneError: the user has no home folder.
+    """
     data_home = os.environ.get("XDG_DATA_HOME") or "~/.local/share"
-    return Path(data_home).expanduser() / "geglu-tune" / "tunings.db"
+    try:
+        return Path(data_home).expanduser() / "geglu-tune" / "tunings.db"
+    except RuntimeError as error:
+        raise GegluTuneError("no home folder to keep the database in: set GEGLU_TUNE_DB") from error

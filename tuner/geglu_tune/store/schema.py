@@ -7,8 +7,7 @@ from contextlib import suppress
 
 from sqlite_utils import Database
 
-APPLICATION_ID = 0x47474C55
-"""'GGLU' in the file's header: tells our files from every other SQLite file."""
+from geglu_tune.dbfile import APPLICATION_ID, SCHEMA_VERSION
 
 
 def create_version_1(db: Database) -> None:
@@ -119,24 +118,24 @@ MIGRATIONS = (create_version_1,)
 """MIGRATIONS[v] takes a file from schema version v to v + 1; an empty file has version 0."""
 
 
-def schema_version(db: Database) -> int:
+def version_of(db: Database) -> int:
     return int(db.execute("pragma user_version").fetchone()[0])
 
 
 def migrate(db: Database) -> None:
-    """Bring the file to the newest version in one transaction: it is either as before or done.
+    """Bring the file to SCHEMA_VERSION in one transaction: it is either as before or done.
 
     Raises:
         sqlite3.Error: what SQLite says; nothing has changed then.
     """
-    if schema_version(db) == len(MIGRATIONS):
+    if version_of(db) == SCHEMA_VERSION:
         return
     db.execute("begin immediate")
     try:
-        for migration in MIGRATIONS[schema_version(db) :]:  # again: another process may have been first
+        for migration in MIGRATIONS[version_of(db) :]:  # asked again: another process may have been first
             migration(db)
         db.execute(f"pragma application_id = {APPLICATION_ID}")
-        db.execute(f"pragma user_version = {len(MIGRATIONS)}")
+        db.execute(f"pragma user_version = {SCHEMA_VERSION}")
     except BaseException:
         db.rollback()
         raise

@@ -1,0 +1,101 @@
+"""What a kernel asks at every launch: which tiling? (standard library alone)
+
+A repeated question costs one dictionary access. All that an answer is made of is imported by the first question, so
+that importing geglu_tune costs next to nothing.
+"""
+
+from __future__ import annotations
+
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from geglu_tune.index import Index, ServedTiling
+    from geglu_tune.tiling import Device
+
+_DEFAULT_SOC = "Ascend910B4"
+_MAX_ANSWERS = 65536  # a server that sees ever new shapes must not grow for ever
+
+# No locks: each of these is replaced, never half changed, and doing the same work twice does no harm. A lock held by
+# another thread at a fork would stay locked in the child.
+_answers: dict[tuple[object, ...], ServedTiling] = {}
+_index: Index | None = None
+_soc: str | None = None
+_warned = False
+
+
+def lookup(kernel: str, shape: int | Sequence[int], dtype: object, device: str | Device | None = None) -> ServedTiling:
+    """The tiling to launch a kernel with: the tuned one, one tuned for the nearest size, or Liger's default.
+
+    Args:
+        kernel: geglu_forward or geglu_backward.
+        shape: of any rank, or the number of elements; only their product matters.
+        dtype: bf16, fp16, fp32, or torch's dtypes and their names.
+        device: a SoC's name, or a Device. None is the accelerator that torch has initialised in this process, and
+            Ascend910B4 until there is one.
+
+    Returns:
+        A Tiling that says where it comes from. Answers are kept until reload(), whatever happens to the database.
+
+    Raises:
+        ValueError: no such kernel, dtype, shape or device. Never for the database's sake: one that cannot be used
+            is warned of once, and the default answers.
+    """
+    if device is None:
+        device = _soc or _current_soc()
+    try:
+        return _answers[kernel, shape, dtype, device]
+    except (KeyError, TypeError):  # TypeError: a list as shape cannot be hashed
+        return _answer(kernel, shape, dtype, device)
+
+
+def reload() -> None:
+    """Forget every answer, the database and the device: the next lookup reads them anew."""
+    global _answers, _index, _soc
+    _answers, _index, _soc = {}, None, None
+
+
+def _answer(kernel: str, shape: int | Sequence[int], dtype: object, device: str | Device) -> ServedTiling:
+    from geglu_tune.index import parse_workload
+
+    answers = _answers  # before the index: an answer from an index that reload() drops goes where nobody looks
+    workload = parse_workload(kernel, shape, dtype)
+    served = _load_index().answer(workload, device)
+    if len(answers) >= _MAX_ANSWERS:
+        answers.clear()
+    # A list of sizes cannot be a key; the tuple of the same sizes can, and torch.Size is one.
+    answers[kernel, shape if isinstance(shape, int) else workload.shape, dtype, device] = served
+    return served
+
+
+def _load_index() -> Index:
+    global _index, _warned
+    index = _index
+    if index is None:
+        from geglu_tune.index import read_index
+
+        _index = index = read_index()
+        if index.warning and not _warned:
+            _warned = True
+            import warnings
+
+            warnings.warn(f"{index.warning} (until then geglu-tune serves defaults)", RuntimeWarning, stacklevel=4)
+    return index
+
+
+def _current_soc() -> str:
+    """Name of the accelerator in use. Imports and initialises nothing: a lookup must not be what claims a device."""
+    global _soc
+    torch = sys.modules.get("torch")
+    if torch is not None:
+        try:
+            for kind in ("npu", "cuda"):
+                backend = vars(torch).get(kind)  # getattr would make and drop an AttributeError at every call
+                if backend is not None and backend.is_initialized():
+                    _soc = str(backend.get_device_name())
+                    return _soc
+        except Exception:  # a driver's trouble is not the lookup's
+            pass
+    return _DEFAULT_SOC

@@ -4,20 +4,19 @@ import pytest
 
 from geglu_kernels.grid import balanced_programs
 from geglu_tune.devices.profiles import find_profile
-from geglu_tune.devices.virtual.chip import kernel_seconds
-from geglu_tune.devices.virtual.cost import CostModel
+from geglu_tune.devices.virtual.chip import Chip
 from geglu_tune.devices.virtual.trace import dma_bytes, trace_core
 from geglu_tune.tiling import Tiling
 from virtual.programs import program
 
 CORES = 40
+CHIP = Chip(find_profile("Ascend910B4"))
 
 
 def microseconds(n: int, block: int, programs: int | None = None, **changes) -> float:
     form, order = changes.get("form", "tanh"), changes.get("loop_order", "strided")
     tiling = Tiling(block, programs or balanced_programs(n, block, CORES), True, form, order)
-    costs = CostModel(find_profile("Ascend910B4"))
-    return float(kernel_seconds(program(block_size=block, **changes), n, tiling, costs)[0]) * 1e6
+    return float(CHIP.seconds(program(block_size=block, **changes), n, tiling)[0]) * 1e6
 
 
 @pytest.mark.parametrize("n", [1, 100, 4096, 4097, 40 * 4096 + 1, 1_000_003])

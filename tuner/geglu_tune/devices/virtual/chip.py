@@ -15,30 +15,48 @@ from collections import Counter
 import numpy as np
 
 from geglu_kernels.grid import ceil_div
-from geglu_tune.devices.virtual.core import core_cycles
+from geglu_tune.devices.profiles import Profile
+from geglu_tune.devices.virtual.core import Core
 from geglu_tune.devices.virtual.cost import CostModel, Cycles
 from geglu_tune.devices.virtual.program import Program
 from geglu_tune.devices.virtual.trace import dma_bytes, trace_core
 from geglu_tune.tiling import Tiling
 
 
-def kernel_seconds(program: Program, n: int, tiling: Tiling, costs: CostModel) -> Cycles:
-    """Seconds that a launch takes on n elements, one number a draw.
+class Chip:
+    """A SoC that runs compiled kernels, as its profile describes it."""
 
-    Programs with equal numbers of tiles are alike. Those with the fewest finish first; after that the others have
-    global memory to themselves.
-    """
-    seconds = costs.launch_s + costs.launch_per_program_s * tiling.programs
-    core_before, bytes_before = np.zeros(costs.draws), 0
-    running = tiling.programs
-    for index, how_many in _kinds_of_programs(n, tiling):
-        trace = trace_core(program, n, tiling.programs, index)
-        core, moved = core_cycles(trace, costs) / costs.clock_hz, dma_bytes(trace)
-        memory = running * (moved - bytes_before) / costs.gm_bytes_per_s
-        seconds = seconds + np.maximum(core - core_before, memory)
-        core_before, bytes_before = core, moved
-        running -= how_many
-    return seconds
+    def __init__(self, profile: Profile) -> None:
+        self._costs = CostModel(profile)
+        self._core = Core(self._costs)
+        self._l2_bytes = profile["l2_bytes"]
+        self._launch_s = self._costs.number("launch_us") * 1e-6
+        self._launch_per_program_s = self._costs.number("launch_us_per_program") * 1e-6
+
+    def seconds(self, program: Program, n: int, tiling: Tiling) -> Cycles:
+        """Seconds that a launch takes on n elements, one number a draw.
+
+        Programs with equal numbers of tiles are alike. Those with the fewest finish first; after that the others have
+        memory to themselves.
+        """
+        seconds = self._launch_s + self._launch_per_program_s * tiling.programs
+        kinds = _kinds_of_programs(n, tiling)
+        traces = [trace_core(program, n, tiling.programs, index) for index, _ in kinds]
+        moved = [dma_bytes(trace) for trace in traces]
+        bandwidth = self._bandwidth(sum(many * each for (_, many), each in zip(kinds, moved, strict=True)))
+        core_before, bytes_before, running = np.zeros_like(seconds), 0, sum(many for _, many in kinds)
+        for (_, many), trace, own_bytes in zip(kinds, traces, moved, strict=True):
+            core = self._core.cycles(trace) / self._costs.clock_hz
+            seconds = seconds + np.maximum(core - core_before, running * (own_bytes - bytes_before) / bandwidth)
+            core_before, bytes_before, running = core, own_bytes, running - many
+        return seconds
+
+    def _bandwidth(self, working_set: int) -> Cycles:
+        """B/s that all cores share: L2's where all that is read and written fits in it, else global memory's.
+
+        A training step finds them there, because the matrix product before has just written them.
+        """
+        return self._costs.number("l2_gbps" if working_set <= self._l2_bytes else "gm_gbps") * 1e9
 
 
 def _kinds_of_programs(n: int, tiling: Tiling) -> list[tuple[int, int]]:

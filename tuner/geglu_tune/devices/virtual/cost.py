@@ -1,8 +1,9 @@
-"""How many cycles an event takes, from a profile's numbers."""
+"""How many cycles an event takes, from a profile's numbers: as they stand, and as they might be."""
 
 from __future__ import annotations
 
 import math
+import zlib
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,26 +12,27 @@ from geglu_tune.devices.profiles import Number, Profile
 from geglu_tune.devices.virtual.trace import Work
 
 Cycles = NDArray[np.float64]
-"""One number a draw."""
+"""Shape (1 + DRAWS,): first under the profile's values, then under every draw from their ranges."""
+
+DRAWS = 64
+"""Each number is drawn uniformly from its range, on its own; the same draws for every tiling, so that differences
+between tilings are not noise."""
 
 
 class CostModel:
-    """Cycles under one or many draws of a profile's numbers; every method returns one number a draw."""
+    """Cycles and rates under a profile's values and under every draw of them."""
 
     def __init__(self, profile: Profile) -> None:
         self._profile = profile
         self._works: dict[Work, Cycles] = {}
-        self.flag = self._number("flag_cycles")
-        self.scalar = self._number("scalar_cycles")
-        self.call = self._number("call_scalar_cycles")
-        self.clock_hz = self._number("clock_mhz") * 1e6
-        self.gm_bytes_per_s = self._number("gm_gbps") * 1e9
-        self.launch_s = self._number("launch_us") * 1e-6
-        self.launch_per_program_s = self._number("launch_us_per_program") * 1e-6
+        self.flag = self.number("flag_cycles")
+        self.scalar = self.number("scalar_cycles")
+        self.call = self.number("call_scalar_cycles")
+        self.clock_hz = self.number("clock_mhz") * 1e6
 
-    @property
-    def draws(self) -> int:
-        return 1
+    def number(self, name: str) -> Cycles:
+        """A number of the profile under every draw."""
+        return _draw(name, self._profile.numbers[name])
 
     def work(self, work: Work) -> Cycles:
         """Cycles that an instruction holds its pipe."""
@@ -45,19 +47,22 @@ class CostModel:
         """
         cost = self._profile.vector[work.op]
         repeats = math.ceil(work.bytes / self._profile["vector_bytes"])
-        slope = self._draw(cost.slope)
+        slope = _draw(f"{work.op}.slope", cost.slope)
         if work.read_conflict:
-            slope = slope + self._number("read_conflict_slope")
+            slope = slope + self.number("read_conflict_slope")
         elif work.write_conflict:
-            slope = slope + self._number("write_conflict_slope")
-        return self._draw(cost.fixed) + self._number("count_mode_cycles") + slope * repeats
+            slope = slope + self.number("write_conflict_slope")
+        return _draw(f"{work.op}.fixed", cost.fixed) + self.number("count_mode_cycles") + slope * repeats
 
     def _dma(self, work: Work) -> Cycles:
-        """Start-up, then bytes at the core's own limit; what global memory allows all cores is the chip's affair."""
-        return self._number(f"{work.op}_start_cycles") + work.bytes / self._number("dma_bytes_per_cycle")
+        """Start-up, then bytes at the core's own limit; what memory allows all cores together is the chip's affair."""
+        rate = self.number("dma_bytes_per_cycle")
+        if not work.aligned:
+            rate = rate * self.number("unaligned_efficiency")
+        return self.number(f"{work.op}_start_cycles") + work.bytes / rate
 
-    def _number(self, name: str) -> Cycles:
-        return self._draw(self._profile.numbers[name])
 
-    def _draw(self, number: Number) -> Cycles:
-        return np.array([number.value], dtype=np.float64)
+def _draw(name: str, number: Number) -> Cycles:
+    """The value, then DRAWS draws. Seeded by the name: a number's draws do not depend on which others there are."""
+    generator = np.random.default_rng(zlib.crc32(name.encode()))
+    return np.concatenate([[number.value], generator.uniform(number.low, number.high, DRAWS)])

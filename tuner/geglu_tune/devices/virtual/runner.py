@@ -18,9 +18,8 @@ from geglu_kernels.grid import needs_int64
 from geglu_tune.devices import profiles
 from geglu_tune.devices.profiles import find_profile
 from geglu_tune.devices.virtual.cache import cached_compile, program_hash, source_hash
-from geglu_tune.devices.virtual.chip import kernel_seconds
+from geglu_tune.devices.virtual.chip import Chip
 from geglu_tune.devices.virtual.compiler import COMPILE_TIMEOUT_S, Request
-from geglu_tune.devices.virtual.cost import CostModel
 from geglu_tune.devices.virtual.toolchain import find_toolchain
 from geglu_tune.tiling import Measurement, Source, Status, Tiling, Workload
 
@@ -92,7 +91,7 @@ def measure(soc: str, workload: Workload, tiling: Tiling) -> Measurement:
     compiled = cached_compile(request)
     if compiled.program is None:
         return Measurement(compiled.status, compiled.reason, notes=compiled.notes)
-    seconds = kernel_seconds(compiled.program, workload.n, tiling, _costs(soc))
+    seconds = _chip(soc).seconds(compiled.program, workload.n, tiling)
     return Measurement(
         Status.OK,
         time_us=float(seconds[0]) * 1e6,
@@ -103,8 +102,8 @@ def measure(soc: str, workload: Workload, tiling: Tiling) -> Measurement:
 
 
 @cache
-def _costs(soc: str) -> CostModel:
-    return CostModel(find_profile(soc))
+def _chip(soc: str) -> Chip:
+    return Chip(find_profile(soc))
 
 
 @cache

@@ -24,6 +24,8 @@ class Work:
     """Bytes per element of the wider operand."""
     read_conflict: bool = False
     write_conflict: bool = False
+    aligned: bool = True
+    """Whether a transfer begins on a multiple of 512 B in global memory."""
 
     @property
     def bytes(self) -> int:
@@ -57,6 +59,8 @@ class Drain:
 
     pipe: str
 
+
+_GM_ALIGNMENT = 512
 
 Event: TypeAlias = "Work | ScalarWork | SetFlag | WaitFlag | Drain"
 
@@ -105,6 +109,8 @@ class _Tracer:
         self._events: list[Event] = []
         self._scalars = 0
         self._iterations: list[tuple[Event, ...]] = []
+        self._works: dict[tuple[Any, ...], Work] = {}
+        self._known: dict[Event, Event] = {}
 
     def finish(self) -> Trace:
         self._close()
@@ -114,7 +120,11 @@ class _Tracer:
         self._scalars += 1
 
     def call(self, call: Call, operands: Sequence[Any]) -> None:
-        self._add(_work(call, [operand for operand in operands if isinstance(operand, Memory)]))
+        memories = [operand for operand in operands if isinstance(operand, Memory)]
+        key = (id(call), *memories)
+        if key not in self._works:
+            self._works[key] = _work(call, memories)
+        self._add(self._works[key])
 
     def flag(self, flag: Flag, event: int) -> None:
         self._add((SetFlag if flag.is_set else WaitFlag)(flag.setter, flag.waiter, event))
@@ -138,7 +148,8 @@ class _Tracer:
         if self._scalars:
             self._events.append(ScalarWork(self._scalars))
             self._scalars = 0
-        self._events.append(event)
+        # Equal events as one object make comparing iterations a comparison of addresses.
+        self._events.append(self._known.setdefault(event, event))
 
     def _close(self) -> tuple[Event, ...]:
         if self._scalars:
@@ -156,7 +167,8 @@ def _work(call: Call, memories: list[Memory]) -> Work:
     elements = min((memory.elements for memory in used), default=0)
     width = max(WIDTH[call.source], WIDTH[call.target])
     if call.pipe != "V":
-        return Work(call.pipe, call.op, elements, width)
+        start = sum(memory.offset for memory in used if not memory.in_ub)
+        return Work(call.pipe, call.op, elements, width, aligned=start * width % _GM_ALIGNMENT == 0)
     *sources, target = used
     return Work("V", call.op, elements, width, _reads_meet(sources), _write_meets(sources, target))
 

@@ -1,0 +1,95 @@
+"""A database of an older geglu-tune goes on being used."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+from sqlite_utils import Database
+
+from geglu_tune import dbfile
+from geglu_tune.errors import GegluTuneError
+from geglu_tune.store import Store, schema
+from geglu_tune.tiling import Status, Tiling
+from store.builders import DEVICE, FORWARD, VIRTUAL, ok, query
+
+ASSETS = Path(__file__).parent / "assets"
+
+
+@pytest.fixture
+def version_1(tmp_path: Path) -> Path:
+    """A file written by the first geglu-tune; see assets/README.md."""
+    return Path(shutil.copy(ASSETS / "version-1.sqlite", tmp_path / "a.db"))
+
+
+def test_there_is_a_migration_to_every_version():
+    assert len(schema.MIGRATIONS) == dbfile.SCHEMA_VERSION
+
+
+def test_a_version_1_file_is_read_and_written(version_1: Path):
+    with Store.open(version_1, create=False) as store:
+        (best,) = store.best()
+        assert best.study.workload == FORWARD
+        assert best.study.provenance == VIRTUAL
+        assert best.best.tiling == Tiling(8192, 38, form="sigmoid")
+        assert best.speedup == pytest.approx(1.2)
+        assert [trial.measurement.status for trial in store.trials(best.study)] == [
+            Status.OK,
+            Status.UB_OVERFLOW,
+            Status.OK,
+        ]
+        sweep = store.start_sweep({})
+        assert store.open_study(sweep, FORWARD, VIRTUAL, seed=0) == best.study
+        store.add_trial(best.study, sweep, 3, Tiling(4096, 40), ok(800.0))
+
+
+def next_version(monkeypatch: pytest.MonkeyPatch, migration) -> None:
+    monkeypatch.setattr(schema, "MIGRATIONS", (*schema.MIGRATIONS, migration))
+    for module in (schema, dbfile):
+        monkeypatch.setattr(module, "SCHEMA_VERSION", dbfile.SCHEMA_VERSION + 1)
+
+
+def columns(path: Path) -> set[str]:
+    return {row[1] for row in query(path, "pragma table_info(trials)")}
+
+
+def test_an_older_file_is_brought_forward_once_and_keeps_its_rows(version_1: Path, monkeypatch: pytest.MonkeyPatch):
+    runs = []
+
+    def add_host(db: Database) -> None:
+        runs.append(1)
+        db.table("trials").add_column("host", str, not_null_default="")
+
+    next_version(monkeypatch, add_host)
+    for _ in range(2):
+        with Store.open(version_1, create=False) as store:
+            assert len(store.all_trials()) == 3
+    assert len(runs) == 1
+    assert "host" in columns(version_1)
+
+
+def test_a_migration_that_fails_changes_nothing(version_1: Path, monkeypatch: pytest.MonkeyPatch):
+    def breaks(db: Database) -> None:
+        db.table("trials").add_column("host", str)
+        db.execute("insert into nowhere values (1)")
+
+    with monkeypatch.context() as patch:
+        next_version(patch, breaks)
+        with pytest.raises(GegluTuneError, match="no such table: nowhere"):
+            Store.open(version_1, create=False)
+    assert "host" not in columns(version_1)
+    with Store.open(version_1, create=False) as store:
+        assert store.best()[0].study.provenance.device == DEVICE
+
+
+def test_a_new_file_and_a_migrated_one_have_the_same_schema(
+    version_1: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    next_version(monkeypatch, lambda db: db.table("trials").add_column("host", str))
+    Store.open(version_1, create=False).close()
+    Store.open(tmp_path / "new.db", create=True).close()
+    schemas = [
+        query(path, "select name, sql from sqlite_master order by name") for path in (version_1, tmp_path / "new.db")
+    ]
+    assert schemas[0] == schemas[1]

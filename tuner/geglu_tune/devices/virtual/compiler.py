@@ -14,6 +14,7 @@ import subprocess
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from geglu_kernels.specs import KERNELS
 from geglu_tune.devices.virtual.program import Program, read_program
@@ -52,17 +53,20 @@ class Compiled:
     """Set exactly where status is ok."""
 
 
-def compile_kernel(request: Request) -> Compiled:
-    """Compile for real; never raises for what a compiler does, and kills one that hangs."""
+def compile_kernel(request: Request, function: Any = None) -> Compiled:
+    """Compile for real; never raises for what a compiler does, and kills one that hangs.
+
+    `function` is a Triton function to compile in place of the kernel, with the same arguments.
+    """
     try:
-        linalg = _lower_to_linalg(request)
+        linalg = _lower_to_linalg(request, function)
     except Exception as error:  # triton raises whatever it likes
         return Compiled(Status.COMPILE_FAILED, f"triton-ascend: {_last_line(str(error))}")
     with tempfile.TemporaryDirectory(prefix="geglu-tune-") as folder:
         return _compile_linalg(linalg, request, Path(folder))
 
 
-def _lower_to_linalg(request: Request) -> str:
+def _lower_to_linalg(request: Request, function: Any) -> str:
     """Lower the kernel as triton-ascend does on a card, with no card and no torch."""
     from triton._C.libtriton import ir
     from triton.backends.ascend.compiler import AscendBackend, _parse_linalg_metadata, make_ttir, ttir_to_linalg
@@ -76,7 +80,7 @@ def _lower_to_linalg(request: Request) -> str:
     pointer = {"bf16": "*bf16", "fp16": "*fp16", "fp32": "*fp32"}[request.dtype]
     signature = {f"{tensor}_ptr": pointer for tensor in (*spec.inputs, *spec.outputs)}
     signature["n"] = "i64" if request.int64 else "i32"
-    source = ASTSource(fn=JIT_KERNELS[request.kernel], signature=signature, constants=constants)
+    source = ASTSource(fn=function or JIT_KERNELS[request.kernel], signature=signature, constants=constants)
     target = GPUTarget("npu", request.soc, 0)
     backend = AscendBackend(target)
     options = backend.parse_options({})

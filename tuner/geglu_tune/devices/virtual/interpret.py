@@ -30,6 +30,8 @@ class Memory(NamedTuple):
     offset: int
     elements: int
     dtype: str
+    limit: int
+    """Elements of the whole buffer or tensor."""
 
 
 class Observer(Protocol):
@@ -54,7 +56,7 @@ def interpret(program: Program, n: int, programs: int, index: int, observer: Obs
     """Run program `index` of a grid of `programs` on tensors of n elements."""
     values: list[Any] = [None] * program.slots
     for number, slot in enumerate(program.tensors):
-        values[slot] = Memory(in_ub=False, base=number, offset=0, elements=n, dtype="")
+        values[slot] = Memory(in_ub=False, base=number, offset=0, elements=n, dtype="", limit=n)
     for slot, value in zip(program.scalars, (n, programs, 1, 1), strict=True):
         values[slot] = value
     _Run(values, index, observer).block(program.body)
@@ -125,7 +127,8 @@ class _Run:
         self._values[node.result] = self._index
 
     def _buffer(self, node: Buffer) -> None:
-        self._values[node.result] = Memory(True, self._values[node.address], 0, node.elements, node.dtype)
+        address = self._values[node.address]
+        self._values[node.result] = Memory(True, address, 0, node.elements, node.dtype, limit=node.elements)
 
     def _view(self, node: View) -> None:
         base: Memory = self._values[node.base]

@@ -1,0 +1,37 @@
+"""Compiled programs broken by hand: each edit stands for a compiler that gets one thing wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from geglu_tune.devices.virtual.program import If, Loop, Node, Program
+
+Edit = Callable[[Node], "Node | None"]
+
+
+def edited(program: Program, edit: Edit) -> Program:
+    """The program with every node replaced by what `edit` makes of it; None drops the node."""
+    return replace(program, body=_block(program.body, edit))
+
+
+def without(program: Program, *nodes: Node) -> Program:
+    """The program without these nodes, found by identity."""
+    return edited(program, lambda node: None if any(node is one for one in nodes) else node)
+
+
+def with_one(program: Program, old: Node, **changes: object) -> Program:
+    """The program with some fields of one node changed."""
+    return edited(program, lambda node: replace(node, **changes) if node is old else node)
+
+
+def _block(nodes: tuple[Node, ...], edit: Edit) -> tuple[Node, ...]:
+    return tuple(_inside(node, edit) for node in map(edit, nodes) if node is not None)
+
+
+def _inside(node: Node, edit: Edit) -> Node:
+    if isinstance(node, Loop):
+        return replace(node, body=_block(node.body, edit))
+    if isinstance(node, If):
+        return replace(node, then=_block(node.then, edit), orelse=_block(node.orelse, edit))
+    return node

@@ -1,0 +1,1 @@
+"""Stand-ins for what cannot exist on a test machine: a device."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import tempfile
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -60,6 +61,22 @@ def test_what_is_not_ours_is_refused_in_one_line_and_left_alone(tmp_path: Path, 
     assert contents(tmp_path) == before
 
 
+def test_a_newer_schema_that_the_header_does_not_show_yet_is_refused(tmp_path: Path):
+    Store.open(tmp_path / "a.db", create=True).close()
+    with closing(sqlite3.connect(tmp_path / "a.db")) as newer:
+        newer.execute("pragma user_version = 1000")  # still in the WAL
+        with pytest.raises(GegluTuneError, match=r"of a newer geglu-tune \(schema 1000"):
+            Store.open(tmp_path / "a.db", create=True)
+    assert query(tmp_path / "a.db", "pragma user_version") == [(1000,)]
+
+
+def test_a_file_deleted_while_it_is_opened_is_not_made_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("geglu_tune.store.opening.has_database", lambda path: True)
+    with pytest.raises(GegluTuneError, match="unable to open database file"):
+        Store.open(tmp_path / "a.db", create=False)
+    assert contents(tmp_path) == {}
+
+
 def test_a_missing_folder_is_not_made(tmp_path: Path):
     with pytest.raises(GegluTuneError, match=r"there is no folder .*missing; create it first"):
         Store.open(tmp_path / "missing" / "a.db", create=True)
@@ -106,6 +123,20 @@ def test_a_folder_that_may_not_be_written():
             Store.open(Path(folder) / "a.db", create=True)
         Path(folder).chmod(0o755)
         assert contents(Path(folder)) == {}
+
+
+def test_a_file_that_may_only_be_read_is_read():
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "a.db"
+        with Store.open(path, create=True) as store:
+            keep_best(store, Tiling(8192, 40))
+        query(path, "pragma journal_mode = delete")  # a WAL file cannot be read without files beside it
+        path.chmod(0o444)
+        Path(folder).chmod(0o755)
+        with unprivileged(), Store.open(path, create=False) as store:
+            assert len(store.best()) == 1
+            with pytest.raises(GegluTuneError, match="attempt to write a readonly database"):
+                store.start_sweep({})
 
 
 def test_a_damaged_file_is_one_line(tmp_path: Path):

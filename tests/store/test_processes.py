@@ -59,7 +59,8 @@ with Store.open(Path(sys.argv[1]), create=True) as store:
 
 def test_every_trial_added_before_a_kill_is_there_after_it(tmp_path: Path):
     path = tmp_path / "a.db"
-    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[1])}
+    tests = str(Path(__file__).parents[1])
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([tests, os.environ.get("PYTHONPATH", "")])}
     killed = subprocess.run([sys.executable, "-c", KILLED, str(path), "5"], env=environment)
     assert killed.returncode == -signal.SIGKILL
     with Store.open(path, create=False) as store:

@@ -158,10 +158,10 @@ class Index:
         return table
 
 
-def read_index() -> Index:
-    """The index of the database that database_path() names. Whatever is wrong with that is in its warning."""
+def read_index(named: Path | None = None) -> Index:
+    """The index of a database, or of the one that database_path() names. Whatever is wrong is in its warning."""
     try:
-        path = database_path()
+        path = named or database_path()
         if has_database(path):
             return Index(_select(path))
     except GegluTuneError as error:
@@ -170,12 +170,14 @@ def read_index() -> Index:
         return Index([], warning=f"cannot read the database {path}: {error}; {NAME_ANOTHER}")
     missing = f"no tunings in {path}"
     # Nothing tuned yet is how everyone starts; a database that was asked for by name and is not there is a mistake.
-    return Index([], nothing_because=missing, warning=missing if "GEGLU_TUNE_DB" in os.environ else "")
+    asked_for = named is not None or "GEGLU_TUNE_DB" in os.environ
+    return Index([], nothing_because=missing, warning=missing if asked_for else "")
 
 
 def _select(path: Path) -> list[Any]:
     uri = f"{path.absolute().as_uri()}?mode=ro"
-    if not os.access(path.parent, os.W_OK) and not path.with_name(f"{path.name}-wal").exists():
+    writable = os.access(path.parent, os.W_OK, effective_ids=os.access in os.supports_effective_ids)
+    if not writable and not path.with_name(f"{path.name}-wal").exists():
         # SQLite wants to make files beside a WAL database even to read it. Here it cannot, and nobody is writing.
         uri += "&immutable=1"
     connection = sqlite3.connect(uri, uri=True, timeout=_BUSY_TIMEOUT_S)

@@ -52,9 +52,9 @@ def lookup(kernel: str, shape: int | Sequence[int], dtype: object, device: str |
 
 
 def reload() -> None:
-    """Forget every answer, the database and the device: the next lookup reads them anew."""
-    global _answers, _index, _soc
-    _answers, _index, _soc = {}, None, None
+    """Forget every answer, the database and the device: the next lookup reads them anew, and may warn again."""
+    global _answers, _index, _soc, _warned
+    _answers, _index, _soc, _warned = {}, None, None, False
 
 
 def _answer(kernel: str, shape: int | Sequence[int], dtype: object, device: str | Device) -> ServedTiling:

@@ -1,0 +1,341 @@
+"""What a kernel is told to launch, and why."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from types import ModuleType
+
+import pytest
+
+import geglu_tune
+from fakes.npu import FakeNpu, install_torch
+from geglu_tune import ServedTiling, Tiling, compute_default_tiling_strategy, lookup
+from geglu_tune.store import Store
+from geglu_tune.tiling import Source, Workload
+from store.builders import DEVICE, FORWARD, MEASURED, VIRTUAL, keep_best, query
+
+TUNED = Tiling(6144, 38, multibuffer=False, form="sigmoid", loop_order="contiguous")
+
+
+def launch(served: ServedTiling) -> Tiling:
+    """The part of an answer that a launch uses."""
+    return Tiling(served.block_size, served.programs, served.multibuffer, served.form, served.loop_order)
+
+
+def test_the_tuned_tiling_is_served_for_its_size(database: Store):
+    keep_best(database, TUNED, 700.0)
+    served = lookup("geglu_forward", shape=(8192, 11008), dtype="bf16")
+    assert launch(served) == TUNED
+    assert isinstance(served, Tiling)
+    assert (served.origin, served.source, served.soc) == ("exact", Source.VIRTUAL, "Ascend910B4")
+    assert (served.time_us, served.distance) == (700.0, 0.0)
+
+
+def test_an_answer_prints_what_it_is_and_where_from(database: Store):
+    keep_best(database, TUNED, 700.0)
+    assert repr(lookup("geglu_forward", (8192, 11008), "bf16")) == (
+        "ServedTiling(block_size=6144, programs=38, multibuffer=False, form='sigmoid', loop_order='contiguous', "
+        "origin='exact', source='virtual', time_us=700, soc='Ascend910B4')"
+    )
+    assert "origin='nearest', source='virtual', time_us=700, tuned_n=90177536, distance=0.0237" in repr(
+        lookup("geglu_forward", (8000, 11008), "bf16")
+    )
+    assert "origin='default', soc='Ascend910B4')" in repr(lookup("geglu_backward", (8192, 11008), "bf16"))
+
+
+@pytest.mark.parametrize(
+    "shape", [(8192, 11008), (8, 1024, 11008), (8192 * 11008,), 8192 * 11008, [8192, 11008], (1, 8192, 1, 11008)]
+)
+def test_shapes_of_as_many_elements_are_one_size(database: Store, shape):
+    """FlagGems#6324: 1-D, 2-D and 3-D views of the same elements get the same configuration."""
+    keep_best(database, TUNED)
+    assert lookup("geglu_forward", shape, "bf16").origin == "exact"
+
+
+class NamedDtype:
+    """As torch's and NumPy's dtypes show themselves."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __str__(self) -> str:
+        return self.name
+
+
+@pytest.mark.parametrize("dtype", ["bf16", "bfloat16", "torch.bfloat16", "BF16", NamedDtype("torch.bfloat16")])
+def test_every_name_of_a_dtype_is_that_dtype(database: Store, dtype):
+    keep_best(database, TUNED)
+    assert lookup("geglu_forward", (8192, 11008), dtype).origin == "exact"
+
+
+def test_torch_dtypes_and_sizes_are_understood(database: Store):
+    torch = pytest.importorskip("torch")
+    keep_best(database, TUNED)
+    x = torch.empty((8192, 11008), dtype=torch.bfloat16, device="meta")
+    assert lookup("geglu_forward", x.shape, x.dtype).origin == "exact"
+    for dtype in (torch.float16, torch.float32):
+        assert lookup("geglu_forward", x.shape, dtype).origin == "default"
+
+
+@pytest.mark.parametrize(
+    ("kernel", "shape", "dtype", "says"),
+    [
+        ("swiglu", 8, "bf16", "unknown kernel 'swiglu': it is one of geglu_forward, geglu_backward"),
+        (None, 8, "bf16", "unknown kernel None"),
+        ("geglu_forward", 8, "fp8", "unknown dtype 'fp8': it is one of bf16, fp16, fp32"),
+        ("geglu_forward", 8, None, "unknown dtype None"),
+        ("geglu_forward", (8, -1), "bf16", r"bad shape \(8, -1\)"),
+        ("geglu_forward", -1, "bf16", "bad shape -1"),
+        ("geglu_forward", "8192x11008", "bf16", "bad shape '8192x11008'"),
+        ("geglu_forward", (8.5, 2), "bf16", "bad shape"),
+        ("geglu_forward", None, "bf16", "bad shape None"),
+    ],
+)
+def test_senseless_questions_are_a_value_error_in_one_line(database: Store, kernel, shape, dtype, says: str):
+    with pytest.raises(ValueError, match=says) as refusal:
+        lookup(kernel, shape, dtype)
+    assert "\n" not in str(refusal.value)
+
+
+def test_a_device_that_is_none_is_a_value_error(database: Store):
+    with pytest.raises(ValueError, match="bad device 7"):
+        lookup("geglu_forward", 8, "bf16", device=7)
+
+
+@pytest.mark.parametrize("shape", [(0, 11008), (8, 0, 11008), 0])
+def test_nothing_to_launch_is_answered_all_the_same(database: Store, shape):
+    """triton-ascend#984: an empty tensor."""
+    keep_best(database, TUNED)
+    served = lookup("geglu_forward", shape, "bf16")
+    assert (served.origin, served.programs, served.reason) == ("default", 1, "0 elements: nothing to launch")
+
+
+def test_the_nearest_size_is_the_nearest_in_proportion(database: Store):
+    keep_best(database, replace(TUNED, block_size=4096), workload=replace(FORWARD, shape=(100_000,)))
+    keep_best(database, replace(TUNED, block_size=6144), workload=replace(FORWARD, shape=(10_000_000,)))
+    assert lookup("geglu_forward", 900_000, "bf16").tuned_n == 100_000
+    assert lookup("geglu_forward", 1_100_000, "bf16").tuned_n == 10_000_000
+
+
+def test_a_nearest_tiling_keeps_its_block_and_gets_programs_for_the_new_size(database: Store):
+    keep_best(database, TUNED)
+    served = lookup("geglu_forward", 41 * 6144, "bf16")
+    assert (served.origin, served.block_size, served.programs) == ("nearest", 6144, 21)  # two rounds either way
+    assert (served.multibuffer, served.form, served.loop_order) == (False, "sigmoid", "contiguous")
+    assert (
+        served.reason
+        == "tuned for 90177536 elements, the nearest of 1 sizes on Ascend910B4 (40 cores, 196608 bytes of UB)"
+    )
+
+
+@pytest.mark.parametrize(("n", "block", "programs"), [(1, 256, 1), (1000, 256, 4), (196_608, 5120, 39)])
+def test_a_nearest_tiling_never_leaves_cores_idle_for_a_large_block(database: Store, n: int, block: int, programs: int):
+    """tilelang-ascend#1632: blocks tuned for a large tensor halve the cores in use on a small one."""
+    keep_best(database, TUNED)
+    served = lookup("geglu_forward", n, "bf16")
+    assert (served.block_size, served.programs) == (block, programs)
+
+
+@pytest.mark.parametrize(
+    "elsewhere",
+    [
+        replace(DEVICE, soc="Ascend950"),
+        replace(DEVICE, ub_bytes=253_952),
+        replace(DEVICE, vector_cores=20),
+    ],
+    ids=["soc", "ub", "cores"],
+)
+def test_a_tiling_of_another_device_is_not_served(database: Store, elsewhere):
+    """triton-ascend#442: a configuration of a 950PR fails on a 910B3, whose UB is smaller."""
+    keep_best(database, replace(TUNED, block_size=20480), provenance=replace(MEASURED, device=elsewhere))
+    served = lookup("geglu_forward", (8192, 11008), "bf16", device="Ascend910B4")
+    assert (served.origin, served.block_size) == ("default", 8192)
+    assert "no tuning of geglu_forward bf16 for Ascend910B4 (40 cores, 196608 bytes of UB)" in served.reason
+
+
+def test_a_tiling_of_one_ub_is_not_served_at_another(database: Store, monkeypatch: pytest.MonkeyPatch):
+    """Liger-Kernel#1464: the UB was mis-reported; what was tuned at 1,572,864 bits says nothing about 2,031,616."""
+    keep_best(database, TUNED)
+    monkeypatch.setenv("ASCEND_UB_CAPACITY_BITS", "2031616")
+    served = lookup("geglu_forward", 10**9, "bf16")
+    assert (served.origin, served.block_size) == ("default", 8192)
+    assert compute_default_tiling_strategy(0.9, 4, 3.0, ((10**9,),), (0,)) == ((8192,),)
+
+
+def test_a_tiling_of_an_overridden_ub_is_served_at_that_ub(database: Store, monkeypatch: pytest.MonkeyPatch):
+    keep_best(database, TUNED, provenance=replace(VIRTUAL, device=replace(DEVICE, ub_bytes=253_952)))
+    assert lookup("geglu_forward", (8192, 11008), "bf16").origin == "default"
+    geglu_tune.reload()
+    monkeypatch.setenv("ASCEND_UB_CAPACITY_BITS", "2031616")
+    assert lookup("geglu_forward", (8192, 11008), "bf16").origin == "exact"
+
+
+@pytest.mark.parametrize("name", ["Ascend910B4", "Ascend910B4 ", "ascend910b4", "Ascend910B4-1"])
+def test_names_of_one_soc_are_one_device(database: Store, name: str):
+    """sglang#16360: Ascend910B4-1 is a 910B4."""
+    keep_best(database, TUNED)
+    assert lookup("geglu_forward", (8192, 11008), "bf16", device=name).origin == "exact"
+    assert lookup("geglu_forward", (8192, 11008), "bf16", device="Ascend910B3").origin == "default"
+
+
+def test_a_device_may_be_given_whole(database: Store):
+    keep_best(database, TUNED)
+    assert lookup("geglu_forward", (8192, 11008), "bf16", device=DEVICE).origin == "exact"
+    other = replace(DEVICE, vector_cores=48)
+    assert lookup("geglu_forward", (8192, 11008), "bf16", device=other).programs == 48
+
+
+def test_an_unknown_soc_gets_a_default_for_cores_that_are_called_unknown(database: Store):
+    """Liger-Kernel#1219: where the driver does not tell, 20 is a guess and the grid is never empty."""
+    keep_best(database, TUNED)
+    served = lookup("geglu_forward", (8192, 11008), "bf16", device="Ascend310Z")
+    assert (served.origin, served.programs, served.soc) == ("default", 20, "Ascend310Z")
+    assert "unknown cores, taken as 20" in served.reason
+
+
+def test_an_unknown_soc_is_served_what_was_tuned_on_its_name(database: Store):
+    h200 = replace(DEVICE, soc="NVIDIA H200", vector_cores=132, ub_bytes=232_448)
+    keep_best(database, replace(TUNED, programs=132), provenance=replace(MEASURED, device=h200))
+    served = lookup("geglu_forward", (8192, 11008), "bf16", device="NVIDIA H200")
+    assert (served.origin, served.programs, served.source) == ("exact", 132, Source.MEASURED)
+
+
+def test_measured_beats_virtual(database: Store):
+    keep_best(database, Tiling(4096, 40), 900.0, provenance=MEASURED)
+    keep_best(database, TUNED, 700.0, provenance=VIRTUAL)
+    assert lookup("geglu_forward", (8192, 11008), "bf16").source is Source.MEASURED
+
+
+def test_lookup_and_store_agree_on_the_best(database: Store):
+    for number, (provenance, seed) in enumerate(
+        [(MEASURED, 0), (replace(MEASURED, version="0.2.0"), 0), (VIRTUAL, 0), (VIRTUAL, 1)]
+    ):
+        for dtype, time_us in (("bf16", 700.0 + number), ("fp16", 700.0 - number)):
+            keep_best(
+                database,
+                Tiling(256 * (number + 1), 40),
+                time_us,
+                workload=replace(FORWARD, dtype=dtype),
+                provenance=provenance,
+                seed=seed,
+            )
+        geglu_tune.reload()
+        for best in database.best():
+            workload = best.study.workload
+            assert launch(lookup(workload.kernel, workload.shape, workload.dtype)) == best.best.tiling
+
+
+def test_answers_are_kept_until_reload(database: Store):
+    before = lookup("geglu_forward", (8192, 11008), "bf16")
+    keep_best(database, TUNED)
+    assert lookup("geglu_forward", (8192, 11008), "bf16") is before
+    assert lookup("geglu_forward", (8000, 11008), "bf16").origin == "default"
+    geglu_tune.reload()
+    assert lookup("geglu_forward", (8192, 11008), "bf16").origin == "exact"
+
+
+def test_a_repeated_question_touches_no_file(database: Store, monkeypatch: pytest.MonkeyPatch):
+    keep_best(database, TUNED)
+    first = lookup("geglu_forward", (8192, 11008), "bf16")
+    path = database.path
+    database.close()
+    path.unlink()
+    monkeypatch.setattr("sqlite3.connect", None)
+    monkeypatch.setattr("pathlib.Path.stat", None)
+    assert lookup("geglu_forward", (8192, 11008), "bf16") is first
+
+
+def test_ever_new_shapes_do_not_fill_the_memory(database: Store, monkeypatch: pytest.MonkeyPatch):
+    module = sys.modules["geglu_tune.lookup"]
+    monkeypatch.setattr(module, "_MAX_ANSWERS", 10)
+    for n in range(1, 100):
+        lookup("geglu_forward", n, "bf16")
+    assert len(vars(module)["_answers"]) <= 10
+
+
+class TestTheDeviceInUse:
+    @pytest.fixture(autouse=True)
+    def tuned_for_two(self, database: Store):
+        keep_best(database, TUNED)
+        keep_best(database, Tiling(4096, 48), provenance=replace(MEASURED, device=replace(DEVICE, soc="Ascend910B3")))
+
+    def test_the_initialised_npu_is_the_device(self, monkeypatch: pytest.MonkeyPatch):
+        install_torch(monkeypatch, npu=FakeNpu("Ascend910B3"))
+        assert lookup("geglu_forward", (8192, 11008), "bf16").block_size == 4096
+
+    def test_a_device_that_is_initialised_later_is_noticed(self, monkeypatch: pytest.MonkeyPatch):
+        npu = FakeNpu("Ascend910B3", initialized=False)
+        install_torch(monkeypatch, npu=npu)
+        assert lookup("geglu_forward", (8192, 11008), "bf16").soc == "Ascend910B4"
+        npu.initialized = True
+        assert lookup("geglu_forward", (8192, 11008), "bf16").soc == "Ascend910B3"
+
+    @pytest.mark.parametrize("broken", [{}, {"npu": object()}, {"npu": None}])
+    def test_a_torch_without_a_working_device_changes_nothing(self, broken, monkeypatch: pytest.MonkeyPatch):
+        install_torch(monkeypatch, **broken)
+        assert lookup("geglu_forward", (8192, 11008), "bf16").soc == "Ascend910B4"
+
+    def test_nothing_is_imported_to_find_it(self, monkeypatch: pytest.MonkeyPatch):
+        for name in [name for name in sys.modules if name.partition(".")[0] in ("torch", "torch_npu")]:
+            monkeypatch.delitem(sys.modules, name)
+        assert lookup("geglu_forward", (8192, 11008), "bf16").soc == "Ascend910B4"
+        assert "torch" not in sys.modules
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "block_size = -8192",
+        "block_size = 'large'",
+        "programs = 70000",
+        "form = 'cubic'",
+        "loop_order = 'random'",
+        "time_us = 'soon'",
+    ],
+)
+def test_a_row_that_cannot_be_launched_is_passed_over(database: Store, change: str):
+    keep_best(database, TUNED)
+    query(database.path, f"update trials set {change}")
+    assert lookup("geglu_forward", (8192, 11008), "bf16").origin == "default"
+
+
+class TestInPlaceOfLigersFunction:
+    def test_without_a_kernel_it_is_ligers(self, database: Store, monkeypatch: pytest.MonkeyPatch):
+        monkeypatch.setenv("ASCEND_UB_CAPACITY_BITS", "1572864")
+        keep_best(database, TUNED)
+        assert compute_default_tiling_strategy(0.9, 4, 3.0, ((8192 * 11008,),), (0,)) == ((8192,),)
+
+    def test_with_a_kernel_it_is_the_tuned_block_in_the_same_form(self, database: Store):
+        keep_best(database, TUNED)
+        asked = {"safety_margin": 0.9, "dtype_size": 4, "memory_multiplier": 3.0, "tiling_dims": (0,)}
+        for shapes in (((8192 * 11008,),), [[8192, 11008]]):
+            tiles = compute_default_tiling_strategy(shapes=shapes, **asked, kernel="geglu_forward", dtype="bf16")
+            assert tiles == ((6144,),)
+
+    def test_with_a_kernel_and_nothing_tuned_it_is_the_default_block(self, database: Store):
+        tiles = compute_default_tiling_strategy(shapes=((10**9,),), kernel="geglu_backward", dtype="bf16")
+        assert tiles == ((4096,),)
+
+    def test_with_a_kernel_and_no_shape_it_is_none_and_two_shapes_are_too_many(self, database: Store):
+        assert compute_default_tiling_strategy(kernel="geglu_forward", dtype="bf16") is None
+        with pytest.raises(ValueError, match="geglu_forward has one shape, not 2"):
+            compute_default_tiling_strategy(shapes=((8,), (8,)), kernel="geglu_forward", dtype="bf16")
+
+    def test_the_dtype_has_to_be_told(self, database: Store):
+        with pytest.raises(ValueError, match="unknown dtype None"):
+            compute_default_tiling_strategy(shapes=((8,),), kernel="geglu_forward")
+
+
+def test_the_package_has_its_public_names_and_no_others():
+    for name in geglu_tune.__all__:
+        assert getattr(geglu_tune, name) is not None
+    assert not isinstance(geglu_tune.lookup, ModuleType)
+    with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
+        geglu_tune.nothing  # noqa: B018
+
+
+def test_workloads_beyond_32_bits_are_answered(database: Store):
+    keep_best(database, TUNED, workload=Workload("geglu_forward", (2**31 + 5,), "bf16"))
+    assert lookup("geglu_forward", 2**31 + 5, "bf16").origin == "exact"
+    assert lookup("geglu_forward", 10**30, "bf16").origin == "nearest"

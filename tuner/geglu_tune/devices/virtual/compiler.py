@@ -16,10 +16,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from geglu_kernels.grid import needs_int64
 from geglu_kernels.specs import KERNELS
 from geglu_tune.devices.virtual.program import Program, read_program
 from geglu_tune.devices.virtual.toolchain import find_toolchain
-from geglu_tune.tiling import Status
+from geglu_tune.tiling import Status, Tiling, Workload
 
 COMPILE_TIMEOUT_S = 60.0
 """A healthy compile takes a fifth of a second."""
@@ -40,6 +41,20 @@ class Request:
     loop_order: str
     int64: bool
     soc: str
+
+    @classmethod
+    def of(cls, workload: Workload, tiling: Tiling, soc: str) -> Request:
+        """What to compile to launch a tiling on a workload."""
+        return cls(
+            kernel=workload.kernel,
+            dtype=workload.dtype,
+            block_size=tiling.block_size,
+            multibuffer=tiling.multibuffer,
+            form=tiling.form,
+            loop_order=tiling.loop_order,
+            int64=needs_int64(workload.n, tiling.block_size, tiling.programs),
+            soc=soc,
+        )
 
 
 @dataclass(frozen=True, slots=True)

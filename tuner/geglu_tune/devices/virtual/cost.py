@@ -40,19 +40,22 @@ class CostModel:
             self._works[work] = self._dma(work) if work.op in ("load", "store") else self._vector(work)
         return self._works[work]
 
+    def repeats(self, work: Work) -> int:
+        """How many times 256 B of the wider operand a vector instruction goes through."""
+        return math.ceil(work.bytes / self._profile["vector_bytes"])
+
     def _vector(self, work: Work) -> Cycles:
-        """fixed + count-mode floor + repeats x (slope + conflicts); a repeat is 256 B of the wider operand.
+        """fixed + count-mode floor + repeats x (slope + conflicts).
 
         Two sources in one bank group hide a result that meets them too, so the larger conflict counts alone.
         """
         cost = self._profile.vector[work.op]
-        repeats = math.ceil(work.bytes / self._profile["vector_bytes"])
         slope = _draw(f"{work.op}.slope", cost.slope)
         if work.read_conflict:
             slope = slope + self.number("read_conflict_slope")
         elif work.write_conflict:
             slope = slope + self.number("write_conflict_slope")
-        return _draw(f"{work.op}.fixed", cost.fixed) + self.number("count_mode_cycles") + slope * repeats
+        return _draw(f"{work.op}.fixed", cost.fixed) + self.number("count_mode_cycles") + slope * self.repeats(work)
 
     def _dma(self, work: Work) -> Cycles:
         """Start-up, then bytes at the core's own limit; what memory allows all cores together is the chip's affair."""

@@ -14,7 +14,6 @@ from concurrent.futures.process import BrokenProcessPool
 from functools import cache
 from pathlib import Path
 
-from geglu_kernels.grid import needs_int64
 from geglu_tune.devices import profiles
 from geglu_tune.devices.profiles import find_profile
 from geglu_tune.devices.virtual.cache import cached_compile, program_hash, source_hash
@@ -78,17 +77,7 @@ class VirtualRunner:
 
 def measure(soc: str, workload: Workload, tiling: Tiling) -> Measurement:
     """Compile a tiling and time it on the virtual SoC."""
-    request = Request(
-        kernel=workload.kernel,
-        dtype=workload.dtype,
-        block_size=tiling.block_size,
-        multibuffer=tiling.multibuffer,
-        form=tiling.form,
-        loop_order=tiling.loop_order,
-        int64=needs_int64(workload.n, tiling.block_size, tiling.programs),
-        soc=soc,
-    )
-    compiled = cached_compile(request)
+    compiled = cached_compile(Request.of(workload, tiling, soc))
     if compiled.program is None:
         return Measurement(compiled.status, compiled.reason, notes=compiled.notes)
     seconds = _chip(soc).seconds(compiled.program, workload.n, tiling)

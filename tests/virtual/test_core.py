@@ -13,9 +13,9 @@ ISSUE = 8.0  # call_scalar_cycles of the profile
 ADD = Work("V", "vadd", elements=4096, width=4)  # 64 repeats: 22 + 16 + 64
 ADD_CYCLES = 102.0
 LOAD = Work("MTE2", "load", elements=4096, width=4)
-LOAD_CYCLES = 200 + 16384 / 42.9
+LOAD_CYCLES = 200 + 16384 / 64
 STORE = Work("MTE3", "store", elements=4096, width=4)
-STORE_CYCLES = 60 + 16384 / 42.9
+STORE_CYCLES = 60 + 16384 / 64
 TO_VECTOR, FROM_VECTOR = ("MTE2", "V", 0), ("V", "MTE3", 0)
 
 

@@ -1,4 +1,9 @@
-"""Device profiles: every hardware number, with unit, range and source, in the TOML files beside this."""
+"""Device profiles: every hardware number, with unit, range and source, in the TOML files beside this.
+
+A file takes over the numbers of the file that it names as `base`, so that what several SoCs share stands in one place.
+There is a SoC for each name that bishengir-compile knows and whose numbers are known; of the Ascend910B2C and the
+Ascend910_9362 nobody has published the memory bandwidth.
+"""
 
 from __future__ import annotations
 
@@ -74,17 +79,22 @@ def _soc_files() -> dict[str, Path]:
 
 
 def _read_profile(path: Path) -> Profile:
-    soc = tomllib.loads(path.read_text("utf-8"))
-    core = tomllib.loads((_FOLDER / f"{soc['core']}.toml").read_text("utf-8"))
-    numbers = {key: _number(entry) for key, entry in {**core, **soc}.items() if _is_number(entry)}
-    vector = {op: VectorCost(_number(entry["fixed"]), _number(entry["slope"])) for op, entry in core["vector"].items()}
+    table = _read_with_bases(path)
+    numbers = {key: _number(entry) for key, entry in table.items() if _is_number(entry)}
+    vector = {op: VectorCost(_number(cost["fixed"]), _number(cost["slope"])) for op, cost in table["vector"].items()}
     device = Device(
-        soc=soc["soc"],
+        soc=table["soc"],
         vector_cores=int(numbers["vector_cores"].value),
         ub_bytes=int(numbers["ub_bytes"].value),
         gm_gbps=numbers["gm_nominal_gbps"].value,
     )
     return Profile(device, numbers, vector)
+
+
+def _read_with_bases(path: Path) -> dict[str, Any]:
+    table = tomllib.loads(path.read_text("utf-8"))
+    base = table.get("base")
+    return table if base is None else {**_read_with_bases(_FOLDER / f"{base}.toml"), **table}
 
 
 def _is_number(entry: object) -> bool:

@@ -75,7 +75,9 @@ class Chip:
 
         A training step finds them there, because the matrix product before has just written them.
         """
-        return self.costs.number("l2_gbps" if self.fits_l2(working_set) else "gm_gbps") * 1e9
+        if self.fits_l2(working_set):
+            return self.costs.number("l2_gbps") * 1e9
+        return self.costs.number("gm_nominal_gbps") * self.costs.number("gm_efficiency") * 1e9
 
     def fits_l2(self, working_set: int) -> bool:
         return working_set <= self._l2_bytes

@@ -208,9 +208,9 @@ def test_measured_beats_virtual(database: Store):
 
 
 def test_lookup_and_store_agree_on_the_best(database: Store):
-    for number, (provenance, seed) in enumerate(
-        [(MEASURED, 0), (replace(MEASURED, version="0.2.0"), 0), (VIRTUAL, 0), (VIRTUAL, 1)]
-    ):
+    newer = replace(VIRTUAL, version="0.2.0")
+    asked = [(VIRTUAL, 0), (VIRTUAL, 1), (newer, 0), (newer, 1), (VIRTUAL, 2), (MEASURED, 0), (newer, 2)]
+    for number, (provenance, seed) in enumerate(asked):
         for dtype, time_us in (("bf16", 700.0 + number), ("fp16", 700.0 - number)):
             keep_best(
                 database,

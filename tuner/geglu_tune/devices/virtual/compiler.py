@@ -12,6 +12,7 @@ import re
 import signal
 import subprocess
 import tempfile
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,9 @@ from geglu_tune.tiling import Status, Tiling, Workload
 
 COMPILE_TIMEOUT_S = 60.0
 """A healthy compile takes a fifth of a second."""
+
+POINTERS = {"bf16": "*bf16", "fp16": "*fp16", "fp32": "*fp32"}
+"""Triton's types of tensors by dtype."""
 
 _OVERFLOW = re.compile(r"ub overflow, requires (\d+) bits while (\d+) bits available")
 _RETRY = re.compile(r"\[NOTE\] .*?automatically set (enable-[\w-]+) to false and retrying")
@@ -73,30 +77,41 @@ def compile_kernel(request: Request, function: Any = None) -> Compiled:
 
     `function` is a Triton function to compile in place of the kernel, with the same arguments.
     """
+    from geglu_kernels.geglu import KERNELS as JIT_KERNELS
+
+    spec = KERNELS[request.kernel]
+    constants = {"BLOCK_SIZE": request.block_size, "FORM": request.form, "LOOP_ORDER": request.loop_order}
+    pointer = POINTERS[request.dtype]
+    signature = {f"{tensor}_ptr": pointer for tensor in (*spec.inputs, *spec.outputs)}
+    signature["n"] = "i64" if request.int64 else "i32"
+    jit = function or JIT_KERNELS[request.kernel]
+    return compile_function(jit, signature, constants, soc=request.soc, multibuffer=request.multibuffer)
+
+
+def compile_function(
+    function: Any, signature: Mapping[str, str], constants: Mapping[str, Any], *, soc: str, multibuffer: bool
+) -> Compiled:
+    """Compile any Triton function that takes tensors and then their number of elements, as compile_kernel does.
+
+    `signature` gives the type of each argument (see POINTERS), `constants` the value of each constexpr.
+    """
     try:
-        linalg = _lower_to_linalg(request, function)
+        linalg = _lower_to_linalg(function, signature, constants, soc)
     except Exception as error:  # triton raises whatever it likes
         return Compiled(Status.COMPILE_FAILED, f"triton-ascend: {_last_line(str(error))}")
     with tempfile.TemporaryDirectory(prefix="geglu-tune-") as folder:
-        return _compile_linalg(linalg, request, Path(folder))
+        return _compile_linalg(linalg, soc, multibuffer, Path(folder))
 
 
-def _lower_to_linalg(request: Request, function: Any) -> str:
-    """Lower the kernel as triton-ascend does on a card, with no card and no torch."""
+def _lower_to_linalg(function: Any, signature: Mapping[str, str], constants: Mapping[str, Any], soc: str) -> str:
+    """Lower the function as triton-ascend does on a card, with no card and no torch."""
     from triton._C.libtriton import ir
     from triton.backends.ascend.compiler import AscendBackend, _parse_linalg_metadata, make_ttir, ttir_to_linalg
     from triton.backends.compiler import GPUTarget
     from triton.compiler.compiler import ASTSource
 
-    from geglu_kernels.geglu import KERNELS as JIT_KERNELS
-
-    spec = KERNELS[request.kernel]
-    constants = {"BLOCK_SIZE": request.block_size, "FORM": request.form, "LOOP_ORDER": request.loop_order}
-    pointer = {"bf16": "*bf16", "fp16": "*fp16", "fp32": "*fp32"}[request.dtype]
-    signature = {f"{tensor}_ptr": pointer for tensor in (*spec.inputs, *spec.outputs)}
-    signature["n"] = "i64" if request.int64 else "i32"
-    source = ASTSource(fn=function or JIT_KERNELS[request.kernel], signature=signature, constants=constants)
-    target = GPUTarget("npu", request.soc, 0)
+    source = ASTSource(fn=function, signature=dict(signature), constants=dict(constants))
+    target = GPUTarget("npu", soc, 0)
     backend = AscendBackend(target)
     options = backend.parse_options({})
     context = ir.context()
@@ -108,15 +123,15 @@ def _lower_to_linalg(request: Request, function: Any) -> str:
     return text
 
 
-def _compile_linalg(linalg: str, request: Request, folder: Path) -> Compiled:
+def _compile_linalg(linalg: str, soc: str, multibuffer: bool, folder: Path) -> Compiled:
     tools = find_toolchain()
     source = folder / "kernel.mlir"
     source.write_text(linalg, "utf-8")
     command = [
         str(tools.compile),
         str(source),
-        f"--target={request.soc}",
-        f"--enable-auto-multi-buffer={request.multibuffer}",
+        f"--target={soc}",
+        f"--enable-auto-multi-buffer={multibuffer}",
         "--enable-auto-bind-sub-block=True",
         "--enable-hfusion-compile=true",
         "--enable-hivm-compile=true",

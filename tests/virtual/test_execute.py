@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from geglu_tune.devices.virtual.execute import execute
-from geglu_tune.devices.virtual.program import Call, UnknownOperationError
+from geglu_tune.devices.virtual.program import Call, Constant, UnknownOperationError, View
 from virtual.broken import with_one
 from virtual.programs import program
 
@@ -125,6 +125,21 @@ def test_fp16_overflow_gives_infinity():
     c, faults = forward(program(dtype="fp16"), a, np.full_like(a, 2))
     assert faults == []
     assert np.isposinf(c).all()
+
+
+def test_a_short_load_fills_its_32_byte_block_with_the_pad_value():
+    compiled = program()
+    load = next(node for node in compiled.walk() if isinstance(node, Call) and node.op == "load")
+    half = next(node for node in compiled.walk() if isinstance(node, Constant) and node.value == 0.5)
+    part = next(node for node in compiled.walk() if isinstance(node, View) and node.result == load.operands[0])
+    padded = (*load.operands[:3], half.result, *load.operands[4:])
+    compiled = with_one(with_one(compiled, part, elements=None, static_elements=3), load, operands=padded)
+    a, b = np.ones(20, BF16), np.ones(20, BF16)
+    c, faults = forward(compiled, a, b, programs=1)
+    assert faults == []
+    assert list(c[:3]) == list(rounded(gelu(np.ones(3, np.float32))))
+    assert list(c[3:16]) == list(rounded(gelu(np.full(13, 0.5, np.float32))))
+    assert (c[16:] == 0).all()
 
 
 def test_an_instruction_that_cannot_be_computed_is_named():

@@ -150,7 +150,7 @@ class _Core:
         low, high = span
         padded = min(-(-high // _BLOCK) * _BLOCK, self._ub.size)
         self._touch(call, (), ((low, padded),))
-        dtype = _dtype(call.source)
+        dtype = numpy_dtype(call.source)
         self._ub[low:high] = _POISON  # what a load past the end of its tensor gets
         self._ub[high:padded].view(dtype)[:] = value if mode else 0
         start, stop = self._inside(call, source, count)
@@ -166,7 +166,7 @@ class _Core:
         if span is None or count <= 0:
             return
         self._touch(call, (span,), ())
-        dtype = _dtype(call.target)
+        dtype = numpy_dtype(call.target)
         start, stop = self._inside(call, target, count)
         name = self._memory.names[target.base]
         if name not in self._memory.written:
@@ -206,11 +206,11 @@ class _Core:
             return
         self._touch(call, reads, (writes,))
         values = [self._view(span, call.source) for span in reads]
-        scalars = [_dtype(call.source).type(source) for source in sources if not isinstance(source, Memory)]
+        scalars = [numpy_dtype(call.source).type(source) for source in sources if not isinstance(source, Memory)]
         ufunc(*values, *scalars, out=self._view(writes, call.target))
 
     def _view(self, span: Span, dtype: str) -> Tensor:
-        return self._ub[span[0] : span[1]].view(_dtype(dtype))
+        return self._ub[span[0] : span[1]].view(numpy_dtype(dtype))
 
     def _span(self, call: Call, memory: Memory, dtype: str, count: int) -> Span | None:
         """UB bytes of the first `count` elements; None where UB has no such bytes."""
@@ -279,7 +279,8 @@ def _clobbers(target: Span, source: Span) -> bool:
 
 
 @cache
-def _dtype(name: str) -> np.dtype[Any]:
+def numpy_dtype(name: str) -> np.dtype[Any]:
+    """NumPy's type for bf16, fp16 or fp32."""
     import ml_dtypes
 
     dtype: np.dtype[Any] = np.dtype({"fp32": np.float32, "fp16": np.float16, "bf16": ml_dtypes.bfloat16}[name])

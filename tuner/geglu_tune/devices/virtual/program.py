@@ -265,7 +265,10 @@ class _Reader:
     def _read_hivm_hir_pointer_cast(self, op: Any) -> Node:
         kind = op.results[0].type
         (address,) = self._of(op.operands[0])
-        return Buffer(self._new(op.results[0]), address, kind.get_shape()[0], _MLIR_DTYPES[str(kind.element_type)])
+        dtype = _MLIR_DTYPES.get(str(kind.element_type))
+        if dtype is None:
+            raise UnknownOperationError(f"a buffer of {kind.element_type}, which the virtual core does not know")
+        return Buffer(self._new(op.results[0]), address, kind.get_shape()[0], dtype)
 
     def _read_memref_cast(self, op: Any) -> None:
         self._slots[op.results[0]] = self._slots[op.operands[0]]

@@ -10,8 +10,6 @@ from __future__ import annotations
 import os
 import sys
 
-from geglu_kernels.grid import MAX_PROGRAMS, ceil_div
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # typing and dataclasses would be most of the time that `import geglu_tune` takes
     from collections.abc import Sequence
@@ -87,6 +85,7 @@ def fit_tiles(
 
 def default_tiling(workload: Workload, device: Device) -> Tiling:
     """What Liger's Ascend GEGLU would launch; but never an empty grid (Liger-Kernel#1219) or one too large."""
+    from geglu_kernels.grid import MAX_PROGRAMS, ceil_div
     from geglu_kernels.specs import KERNELS
     from geglu_tune.tiling import Tiling
 

@@ -235,15 +235,16 @@ def test_answers_are_kept_until_reload(database: Store):
     assert lookup("geglu_forward", (8192, 11008), "bf16").origin == "exact"
 
 
-def test_a_repeated_question_touches_no_file(database: Store, monkeypatch: pytest.MonkeyPatch):
+@pytest.mark.parametrize("shape", [(8192, 11008), 8192 * 11008])
+def test_a_repeated_question_touches_no_file(database: Store, monkeypatch: pytest.MonkeyPatch, shape):
     keep_best(database, TUNED)
-    first = lookup("geglu_forward", (8192, 11008), "bf16")
+    first = lookup("geglu_forward", shape, "bf16")
     path = database.path
     database.close()
     path.unlink()
     monkeypatch.setattr("sqlite3.connect", None)
     monkeypatch.setattr("pathlib.Path.stat", None)
-    assert lookup("geglu_forward", (8192, 11008), "bf16") is first
+    assert lookup("geglu_forward", shape, "bf16") is first
 
 
 def test_ever_new_shapes_do_not_fill_the_memory(database: Store, monkeypatch: pytest.MonkeyPatch):

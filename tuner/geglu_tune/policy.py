@@ -14,7 +14,7 @@ class Policy:
     batch: int = 8
     """Tilings asked for at once, whatever the number of jobs, so that jobs do not change the search."""
     fresh: int = 8
-    """Trials of a study kept for the sampler; the opening moves take what is left."""
+    """Trials of a study kept for the sampler, but no more than a quarter; the opening moves take what is left."""
     random: int = 10
     """Trials before TPE trusts its model."""
     proposals: int = 4

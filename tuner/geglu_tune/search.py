@@ -121,7 +121,7 @@ class Search:
             yield from list(self._open)
             return
         known = self._bests_of_nearest(priors)
-        room = max(1, self._budget - self._policy.fresh) - 1
+        room = self._budget - min(self._policy.fresh, self._budget // 4) - 1
         if known:
             opening = [*self._even(Variant.of(known[0])), *known]
         else:

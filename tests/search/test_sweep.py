@@ -1,0 +1,277 @@
+"""Studies run, kept, resumed and judged."""
+
+import itertools
+
+import pytest
+
+from fakes.runner import FAKE_DEVICE, FakeRunner
+from geglu_tune.errors import UsageError
+from geglu_tune.heuristics import default_tiling
+from geglu_tune.plan import plan
+from geglu_tune.space import Variant
+from geglu_tune.store import Store, TrialRecord
+from geglu_tune.sweep import End, StudyDone, StudyStarted, TrialDone, pick_best, sweep
+from geglu_tune.tiling import Device, Measurement, Status, Tiling, Workload
+
+SHAPES = ((8192, 11008), (16384, 11008))
+WORKLOADS = [Workload(kernel, shape, "bf16") for kernel in ("geglu_forward", "geglu_backward") for shape in SHAPES]
+
+
+@pytest.fixture
+def store(tmp_path):
+    with Store.open(tmp_path / "tunings.db", create=True) as store:
+        yield store
+
+
+def tried(store):
+    """All trials of a store, as far as they do not depend on when they were run."""
+    return [(str(study.workload), trial.number, trial.tiling, trial.measurement) for study, trial in store.all_trials()]
+
+
+def bests(store):
+    return [(str(best.study.workload), best.best.number, best.best.tiling) for best in store.best()]
+
+
+def test_every_study_gets_its_best_and_keeps_every_trial(store):
+    runner = FakeRunner()
+    result = sweep(store, runner, WORKLOADS, trials=16)
+    assert result.end is End.DONE
+    assert [str(study.workload) for study in result.studies] == [str(workload) for workload in WORKLOADS]
+    assert len(store.all_trials()) == len(runner.ran) == 4 * 16
+    for best in result.bests:
+        assert best.default.number == 0
+        assert best.default.tiling == default_tiling(best.study.workload, FAKE_DEVICE)
+        assert best.speedup >= 1
+        assert best.ub_percent <= 100
+    assert [best.best for best in store.best(kernel="geglu_forward")] == [best.best for best in result.bests[:2]]
+
+
+def test_overflows_are_kept_with_their_reason(store):
+    """triton-ascend#302: what did not fit, and by how much."""
+    sweep(store, FakeRunner(), WORKLOADS[:1], trials=32)
+    reasons = [t.measurement.reason for _, t in store.all_trials() if t.measurement.status is Status.UB_OVERFLOW]
+    assert reasons
+    assert all("1572864 bits available" in reason for reason in reasons)
+
+
+def test_a_finished_sweep_is_not_run_again(store):
+    sweep(store, FakeRunner(), WORKLOADS, trials=16)
+    before = tried(store), bests(store)
+    again = FakeRunner()
+    result = sweep(store, again, WORKLOADS, trials=16)
+    assert again.ran == []
+    assert (tried(store), bests(store)) == before
+    assert [best.best.number for best in result.bests] == [number for _, number, _ in before[1][2:] + before[1][:2]]
+
+
+@pytest.mark.parametrize("cut", [0, 1, 5, 8, 20, 37, 63])
+def test_an_interrupted_sweep_goes_on_as_if_it_had_not_been(tmp_path, cut):
+    with Store.open(tmp_path / "whole.db", create=True) as store:
+        sweep(store, FakeRunner(), WORKLOADS, trials=16)
+        undisturbed = tried(store), bests(store)
+    with Store.open(tmp_path / "cut.db", create=True) as store:
+        first = FakeRunner(interrupt_after=cut)
+        assert sweep(store, first, WORKLOADS, trials=16).end is End.INTERRUPTED
+        assert len(store.all_trials()) == cut
+        second = FakeRunner()
+        assert sweep(store, second, WORKLOADS, trials=16).end is End.DONE
+        assert (tried(store), bests(store)) == undisturbed
+        assert not set(first.ran) & set(second.ran)
+
+
+def test_an_interrupted_study_serves_its_best_so_far(store):
+    result = sweep(store, FakeRunner(interrupt_after=12), WORKLOADS, trials=32)
+    assert [study.end for study in result.studies] == [End.INTERRUPTED]
+    assert len(store.best()) == 1
+
+
+def test_more_trials_go_on_from_the_fewer(store):
+    sweep(store, FakeRunner(), WORKLOADS[:1], trials=16)
+    more = FakeRunner()
+    sweep(store, more, WORKLOADS[:1], trials=24)
+    assert len(more.ran) == 8
+    assert [trial.number for _, trial in store.all_trials()] == list(range(24))
+
+
+def test_fresh_starts_over(store):
+    sweep(store, FakeRunner(), WORKLOADS[:2], trials=16)
+    runner = FakeRunner()
+    sweep(store, runner, WORKLOADS[:1], trials=16, fresh=True)
+    assert len(runner.ran) == 16
+    assert len(store.all_trials()) == 32
+
+
+@pytest.mark.parametrize("changed", [{"toolchain": {"fake-compiler": "2.0"}}, {"device": None}])
+def test_trials_of_another_compiler_or_device_do_not_count(store, changed):
+    if "device" in changed:
+        changed = {"device": Device("Other", 20, 262_144, 800.0)}
+    sweep(store, FakeRunner(), WORKLOADS[:1], trials=8)
+    other = FakeRunner(**changed)
+    sweep(store, other, WORKLOADS[:1], trials=8)
+    assert len(other.ran) == 8
+
+
+def test_another_seed_is_another_study(store):
+    sweep(store, FakeRunner(), WORKLOADS[:1], trials=16, seed=0)
+    other = FakeRunner()
+    sweep(store, other, WORKLOADS[:1], trials=16, seed=1)
+    assert len(other.ran) == 16
+
+
+def test_a_later_shape_reuses_what_is_compiled(store):
+    runner = FakeRunner()
+    sweep(store, runner, WORKLOADS[:2], trials=32)
+    variants = [{Variant.of(tiling) for workload, tiling in runner.ran if workload == w} for w in WORKLOADS[:2]]
+    assert len(variants[1] - variants[0]) <= 11
+
+
+def test_tilings_that_compile_to_one_program_are_one_trial(store):
+    """A compiler that drops multi-buffering by itself makes two requests the same program."""
+    device = Device("Small", vector_cores=40, ub_bytes=24_576, gm_gbps=800.0)
+    runner = FakeRunner(device=device, drops_multibuffer=True)
+    sweep(store, runner, [Workload("geglu_forward", (1280,), "bf16")], trials=32)
+    trials = [trial for _, trial in store.all_trials()]
+    pruned = [trial for trial in trials if trial.measurement.status is Status.PRUNED]
+    assert pruned
+    for trial in pruned:
+        number = int(trial.measurement.reason.removeprefix("same program as trial "))
+        first = trials[number]
+        assert number < trial.number
+        assert first.measurement.status is Status.OK
+        assert (first.measurement.program, first.tiling.programs, first.measurement.time_us) == (
+            trial.measurement.program,
+            trial.tiling.programs,
+            trial.measurement.time_us,
+        )
+    assert store.best()[0].best.measurement.status is Status.OK
+    assert store.best()[0].ok == len(trials) - len(pruned)
+
+
+def test_one_failing_tiling_is_reported_among_the_others(store):
+    """triton-ascend#633: a tiling that fails must not vanish from the report."""
+    faults = {256: Status.COMPILE_FAILED, 512: Status.INCORRECT, 768: Status.TIMEOUT, 1024: Status.CRASHED}
+    workload = Workload("geglu_forward", (1024,), "bf16")
+    sweep(store, FakeRunner(faults={size: faults[size] for size in (256, 512, 768)}), [workload], trials=32)
+    by_block = {trial.tiling.block_size: trial.measurement for _, trial in store.all_trials()}
+    assert {block: measurement.status for block, measurement in by_block.items()} == {
+        **{size: faults[size] for size in (256, 512, 768)},
+        1024: Status.OK,
+    }
+    assert all(measurement.reason for block, measurement in by_block.items() if block != 1024)
+    assert store.best()[0].best.tiling.block_size == 1024
+
+
+def test_where_all_fail_the_default_stays_and_the_trials_remain(store):
+    """triton-ascend#558: "No valid triton configs" is a result, not an end of the sweep."""
+    faults = dict.fromkeys(range(256, 50_000, 256), Status.COMPILE_FAILED)
+    result = sweep(store, FakeRunner(faults=faults), WORKLOADS[:2], trials=8)
+    assert result.end is End.DONE
+    assert result.without_valid_tiling == WORKLOADS[:2]
+    assert store.best() == []
+    assert len(store.all_trials()) == 16
+
+
+def test_a_failing_default_leaves_nothing_to_compare_with(store):
+    result = sweep(store, FakeRunner(faults={8192: Status.CRASHED}), WORKLOADS[:1], trials=16)
+    assert result.bests[0].speedup is None
+    assert result.bests[0].default.measurement.status is Status.CRASHED
+
+
+def test_a_workload_without_elements_is_refused_and_nothing_written(store):
+    """triton-ascend#984: an empty tensor has no grid."""
+    with pytest.raises(UsageError, match="8x0x11008 has no elements"):
+        sweep(store, FakeRunner(), [*WORKLOADS, Workload("geglu_forward", (8, 0, 11008), "bf16")])
+    assert store.all_trials() == []
+
+
+def test_shapes_of_as_many_elements_are_one_study(store):
+    """FlagGems#6324: views of one tensor must not be tuned apart."""
+    views = [Workload("geglu_forward", shape, "bf16") for shape in ((8192, 11008), (8, 1024, 11008), (90_177_536,))]
+    result = sweep(store, FakeRunner(), views, trials=8)
+    assert [str(study.workload) for study in result.studies] == ["geglu_forward 8192x11008 bf16"]
+
+
+def test_a_result_names_the_shape_that_was_asked_for(store):
+    sweep(store, FakeRunner(), [Workload("geglu_forward", (8192, 11008), "bf16")], trials=8)
+    again = sweep(store, FakeRunner(), [Workload("geglu_forward", (1024, 88064), "bf16")], trials=8)
+    assert again.bests[0].study.workload.shape == (1024, 88064)
+
+
+def test_a_spent_budget_ends_the_sweep_and_the_next_one_goes_on(store, monkeypatch):
+    clock = itertools.count(0, 1)  # every look at it takes a second
+    monkeypatch.setattr("time.monotonic", lambda: next(clock))
+    runner = FakeRunner()
+    result = sweep(store, runner, WORKLOADS, trials=16, time_budget=40)
+    assert result.end is End.OUT_OF_TIME
+    assert 4 <= len(runner.ran) < 64
+    assert {study.workload for study in result.studies} == set(WORKLOADS)
+    assert len(store.best()) == 4
+    monkeypatch.undo()
+    rest = FakeRunner()
+    assert sweep(store, rest, WORKLOADS, trials=16).end is End.DONE
+    assert not set(rest.ran) & set(runner.ran)
+    assert len(store.all_trials()) == 64
+
+
+def test_events_tell_the_whole_story(store):
+    sweep(store, FakeRunner(interrupt_after=3), WORKLOADS[:1], trials=8)
+    events = []
+    sweep(store, FakeRunner(), WORKLOADS[:2], trials=8, listen=events.append)
+    kinds = [type(event) for event in events]
+    assert kinds == [StudyStarted, *[TrialDone] * 8, StudyDone] * 2
+    assert [event.repeated for event in events[1:9]] == [True] * 3 + [False] * 5
+    assert events[9].best.best == events[8].best
+
+
+def test_the_state_of_a_sweep_is_kept(store, tmp_path):
+    class Broken(FakeRunner):
+        def run(self, workload, tilings):
+            raise RuntimeError("a bug")
+
+    sweep(store, FakeRunner(), WORKLOADS[:1], trials=8)
+    sweep(store, FakeRunner(interrupt_after=1), WORKLOADS[1:2], trials=8)
+    with pytest.raises(RuntimeError):
+        sweep(store, Broken(), WORKLOADS[2:3], trials=8)
+    import sqlite3
+
+    with sqlite3.connect(store.path) as db:
+        states = [state for (state,) in db.execute("select state from sweeps order by id")]
+    db.close()
+    assert states == ["done", "interrupted", "failed"]
+
+
+def record(number, block, time_us, ub_bytes=1000, status=Status.OK):
+    return TrialRecord(number, Tiling(block, 40), Measurement(status, "", time_us, ub_bytes), "now")
+
+
+def test_ties_fall_to_the_default_then_to_the_smaller_ub_use():
+    """triton-ascend#1582: of equally fast tilings always the same one is best."""
+    default = Tiling(8192, 40)
+    trials = [record(1, 4096, 100.0), record(0, 8192, 100.0 * (1 + 1e-12)), record(2, 2048, 101.0)]
+    assert pick_best(trials, default).number == 0
+    trials = [record(0, 8192, 120.0), record(1, 4096, 100.0, 900), record(2, 2048, 100.0, 800)]
+    assert pick_best(trials, default).number == 2
+    assert pick_best([record(0, 8192, 90.0, status=Status.PRUNED), record(1, 4096, 100.0)], default).number == 1
+    assert pick_best([], default) is None
+
+
+def test_a_plan_says_what_would_run_and_runs_nothing(store):
+    runner = FakeRunner()
+    asked = {"seed": 0, "trials": 32, "jobs": 2, "fresh": False}
+    studies = plan(store, runner, WORKLOADS, **asked)
+    assert runner.ran == []
+    assert store.all_trials() == []
+    assert [study.trials for study in studies] == [32] * 4
+    assert [study.compiles for study in studies] == [32, 8, 32, 8]
+    assert plan(None, runner, WORKLOADS, **asked) == studies
+    sweep(store, runner, WORKLOADS[:1], trials=20)
+    first = plan(store, runner, WORKLOADS, **asked)[0]
+    assert (first.stored, first.trials) == (20, 12)
+    assert plan(store, runner, WORKLOADS, **{**asked, "fresh": True})[0].stored == 0
+
+
+def test_a_plan_of_a_small_space_has_no_more_trials_than_tilings(store):
+    small = plan(
+        store, FakeRunner(), [Workload("geglu_forward", (256,), "bf16")], seed=0, trials=32, jobs=1, fresh=False
+    )
+    assert small[0].trials == small[0].space_size < 32

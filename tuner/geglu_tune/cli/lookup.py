@@ -1,0 +1,74 @@
+"""`geglu-tune lookup`."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from geglu_tune.cli import options
+from geglu_tune.cli.options import DbOption, DebugOption, ExitStatus, JsonOption
+from geglu_tune.tiling import Workload
+
+if TYPE_CHECKING:
+    from geglu_tune.index import ServedTiling
+
+DEFAULT_DEVICE = "Ascend910B4"
+"""What the library takes where no accelerator is in use, as none is here."""
+
+
+def lookup(
+    kernel: Annotated[str, typer.Argument(help="geglu_forward or geglu_backward.")],
+    shape: Annotated[str, typer.Argument(help="Such as 8192x11008.")],
+    dtype: Annotated[str, typer.Option(help="bf16, fp16 or fp32.")] = "bf16",
+    device: Annotated[str, typer.Option(help="The device's SoC.")] = DEFAULT_DEVICE,
+    as_json: JsonOption = False,
+    db: DbOption = None,
+    debug: DebugOption = False,
+) -> int:
+    """Print the tiling that the library would answer, and why."""
+    workload = Workload(options.parse_kernel(kernel), options.parse_shape(shape), options.parse_dtype(dtype))
+    soc = options.parse_soc(device)
+
+    from geglu_tune.index import read_index
+
+    index = read_index(db)
+    if index.warning:
+        print(f"warning: {index.warning}", file=sys.stderr)
+    served = index.answer(workload, soc)
+    print(json.dumps(_record(workload, served), indent=2) if as_json else _sentence(served))
+    return ExitStatus.DONE
+
+
+def _record(workload: Workload, served: ServedTiling) -> dict[str, object]:
+    return {
+        "kernel": workload.kernel,
+        "shape": workload.shape_text,
+        "n": workload.n,
+        "dtype": workload.dtype,
+        "device": served.soc,
+        "block_size": served.block_size,
+        "programs": served.programs,
+        "multibuffer": served.multibuffer,
+        "form": served.form,
+        "loop_order": served.loop_order,
+        "origin": served.origin,
+        "source": served.source.value if served.source else None,
+        "time_us": served.time_us,
+        "tuned_n": served.tuned_n,
+        "distance": served.distance,
+        "reason": served.reason,
+    }
+
+
+def _sentence(served: ServedTiling) -> str:
+    multibuffer = "on" if served.multibuffer else "off"
+    source = f", {served.source.value}" if served.source else ""
+    distance = f", distance {served.distance:.3g}" if served.distance else ""
+    return (
+        f"BLOCK_SIZE {served.block_size}, programs {served.programs}, multibuffer {multibuffer}, "
+        f"form {served.form}, loop order {served.loop_order}\n"
+        f"{served.origin}{source}{distance}: {served.reason}"
+    )

@@ -1,0 +1,106 @@
+"""Results as flat records: one set of fields for JSON, CSV and the tables."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from geglu_tune.devices.protocol import Runner
+    from geglu_tune.plan import StudyPlan
+    from geglu_tune.store import BestRecord, StudyRecord, TrialRecord
+
+Record = dict[str, Any]
+
+
+def of_best(best: BestRecord) -> Record:
+    """The best of a study, and how it stands to the default and to the device."""
+    return {
+        **_study(best.study),
+        **_tiling(best.best),
+        "ub_bytes": best.best.measurement.ub_bytes,
+        "ub_percent": _rounded(best.ub_percent),
+        "time_us": best.time_us,
+        "gbps": _rounded(best.gbps),
+        "roofline": _rounded(best.roofline),
+        "default_time_us": best.default.measurement.time_us if best.default else None,
+        "speedup": _rounded(best.speedup),
+        "trials": best.trials,
+        "trials_ok": best.ok,
+        **_provenance(best.study),
+        "created_at": best.best.created_at,
+    }
+
+
+def of_trial(study: StudyRecord, trial: TrialRecord) -> Record:
+    """One trial with its status and reason."""
+    used, capacity = trial.measurement.ub_bytes, study.provenance.device.ub_bytes
+    return {
+        **_study(study),
+        "number": trial.number,
+        **_tiling(trial),
+        "status": trial.measurement.status.value,
+        "reason": trial.measurement.reason,
+        "ub_bytes": used,
+        "ub_percent": None if used is None else _rounded(100 * used / capacity),
+        "time_us": trial.measurement.time_us,
+        "notes": "; ".join(trial.measurement.notes),
+        **_provenance(study),
+        "created_at": trial.created_at,
+    }
+
+
+def of_plan(plan: StudyPlan, runner: Runner) -> Record:
+    """One study that a sweep would run."""
+    return {
+        "kernel": plan.workload.kernel,
+        "shape": plan.workload.shape_text,
+        "n": plan.workload.n,
+        "dtype": plan.workload.dtype,
+        "device": runner.device.soc,
+        "source": runner.source.value,
+        "space": plan.space_size,
+        "stored": plan.stored,
+        "trials": plan.trials,
+        "compiles": plan.compiles,
+        "seconds": _rounded(plan.seconds),
+    }
+
+
+def _study(study: StudyRecord) -> Record:
+    workload = study.workload
+    return {
+        "kernel": workload.kernel,
+        "shape": workload.shape_text,
+        "n": workload.n,
+        "dtype": workload.dtype,
+        "device": study.provenance.device.soc,
+        "source": study.provenance.source.value,
+    }
+
+
+def _tiling(trial: TrialRecord) -> Record:
+    tiling = trial.tiling
+    return {
+        "block_size": tiling.block_size,
+        "programs": tiling.programs,
+        "multibuffer": tiling.multibuffer,
+        "form": tiling.form,
+        "loop_order": tiling.loop_order,
+    }
+
+
+def _provenance(study: StudyRecord) -> Record:
+    device = study.provenance.device
+    return {
+        "vector_cores": device.vector_cores,
+        "ub_capacity_bytes": device.ub_bytes,
+        "gm_gbps": device.gm_gbps,
+        "seed": study.seed,
+        "kernel_hash": study.provenance.kernel_hash,
+        "toolchain": "; ".join(f"{name} {version}" for name, version in sorted(study.provenance.toolchain.items())),
+        "version": study.provenance.version,
+    }
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else round(value, 4)

@@ -1,0 +1,137 @@
+"""`geglu-tune sweep`."""
+
+from __future__ import annotations
+
+import os
+import sys
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from geglu_kernels.specs import KERNELS
+from geglu_tune import models
+from geglu_tune.cli import options
+from geglu_tune.cli.options import DbOption, DebugOption, ExitStatus, Format, JsonOption
+from geglu_tune.policy import POLICY
+from geglu_tune.tiling import Source, Workload
+
+if TYPE_CHECKING:
+    from geglu_tune.plan import StudyPlan
+    from geglu_tune.sweep import SweepResult
+
+
+def sweep(
+    dtype: Annotated[
+        list[str] | None, typer.Option(help="bf16, fp16 or fp32; may be repeated.  [default: bf16]")
+    ] = None,
+    kernel: Annotated[
+        list[str] | None, typer.Option(help="geglu_forward or geglu_backward; may be repeated.  [default: both]")
+    ] = None,
+    shape: Annotated[
+        list[str] | None,
+        typer.Option(help="Such as 8192x11008; may be repeated.  [default: 8192x11008 to 65536x11008]"),
+    ] = None,
+    model: Annotated[
+        list[str] | None, typer.Option(help="The shapes of a model, such as gemma-2-9b; may be repeated.")
+    ] = None,
+    device: Annotated[str, typer.Option(help="auto, virtual:Ascend910B4, npu:0 or cuda:0.")] = "auto",
+    trials: Annotated[int, typer.Option(min=1, help="Tilings tried a study, at most.")] = POLICY.trials,
+    time_budget: Annotated[
+        float | None, typer.Option(min=1, metavar="SECONDS", help="Stop after so many seconds; go on later.")
+    ] = None,
+    jobs: Annotated[int | None, typer.Option(min=1, help="Processes.  [default: one a CPU core]")] = None,
+    seed: Annotated[int, typer.Option(min=0, help="The same seed tries the same tilings.")] = 0,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Drop the stored trials of these studies first.")] = False,
+    plan: Annotated[bool, typer.Option("--plan", help="Say what would be run, and run nothing.")] = False,
+    as_json: JsonOption = False,
+    db: DbOption = None,
+    debug: DebugOption = False,
+) -> int:
+    """Find the best tiling of every kernel, shape and dtype, and keep it.
+
+    Run again, it goes on where it was stopped: a finished trial is not run twice.
+    """
+    asked = [
+        Workload(one_kernel, one_shape, one_dtype)
+        for one_kernel in map(options.parse_kernel, kernel or KERNELS)
+        for one_dtype in map(options.parse_dtype, dtype or ["bf16"])
+        for one_shape in _shapes(shape or [], model or [])
+    ]
+    path = options.database(db)
+    jobs = jobs or len(os.sched_getaffinity(0))
+
+    from geglu_tune import devices
+    from geglu_tune import sweep as sweeping
+    from geglu_tune.cli import records, tables
+    from geglu_tune.cli.progress import progress
+    from geglu_tune.dbfile import has_database
+    from geglu_tune.plan import plan as make_plan
+    from geglu_tune.store import Store
+
+    workloads = sweeping.check_workloads(asked)
+    form = Format.JSON if as_json else Format.TABLE
+    with closing(devices.open_runner(device, jobs)) as runner:
+        virtual = f"no accelerator: using the virtual {runner.device.soc} (modelled times, not measured)"
+        notice = virtual if device == "auto" and runner.source is Source.VIRTUAL else ""
+        if plan:
+            stored = Store.open(path, create=False) if has_database(path) else None
+            studies = make_plan(stored, runner, workloads, seed=seed, trials=trials, jobs=jobs, fresh=fresh)
+            _say(notice)
+            tables.print_records([records.of_plan(study, runner) for study in studies], tables.PLAN_LAYOUT, form)
+            _say(_sum_up(studies, jobs))
+            return ExitStatus.DONE
+        arguments = {
+            "workloads": [str(workload) for workload in workloads],
+            **{"device": device, "trials": trials, "time_budget": time_budget, "seed": seed, "fresh": fresh},
+        }
+        with Store.open(path, create=True) as store, progress(len(workloads), trials) as listen:
+            _say(notice)
+            result = sweeping.sweep(
+                store,
+                runner,
+                workloads,
+                seed=seed,
+                trials=trials,
+                time_budget=time_budget,
+                fresh=fresh,
+                arguments=arguments,
+                listen=listen,
+            )
+    tables.print_records([records.of_best(best) for best in result.bests], tables.BEST_LAYOUT, form)
+    return _conclude(result, len(workloads), path)
+
+
+def _shapes(shapes: list[str], names: list[str]) -> list[tuple[int, ...]]:
+    of_models = [shape for name in names for shape in options.parse_model(name)]
+    return [*map(options.parse_shape, shapes), *of_models] or models.shapes(models.PR_1031_INTERMEDIATE)
+
+
+def _sum_up(studies: list[StudyPlan], jobs: int) -> str:
+    trials, compiles = sum(study.trials for study in studies), sum(study.compiles for study in studies)
+    seconds = sum(study.seconds for study in studies)
+    return (
+        f"{len(studies)} studies, at most {trials} trials and {compiles} compiles, "
+        f"roughly {seconds:.0f} s with {jobs} jobs; nothing was run"
+    )
+
+
+def _conclude(result: SweepResult, studies: int, path: Path) -> ExitStatus:
+    """Say on stderr how the sweep ended; the exit status says it too."""
+    from geglu_tune.sweep import End
+
+    for workload in result.without_valid_tiling:
+        _say(f"no valid tiling for {workload}: the default stays; `geglu-tune show --trials` has every reason")
+    finished = sum(study.end is End.DONE for study in result.studies)
+    if result.end is not End.DONE:
+        _say(f"{result.end.value}: {finished} of {studies} studies finished; the same command goes on from here")
+    _say(f"every trial is in {path}")
+    if result.end is End.INTERRUPTED:
+        return ExitStatus.INTERRUPTED
+    return ExitStatus.NO_VALID_TILING if result.without_valid_tiling else ExitStatus.DONE
+
+
+def _say(line: str) -> None:
+    if line:
+        print(line, file=sys.stderr)

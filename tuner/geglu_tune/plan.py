@@ -1,0 +1,68 @@
+"""What a sweep would run, without running it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from geglu_tune.devices.protocol import Runner
+from geglu_tune.policy import POLICY
+from geglu_tune.space import Space
+from geglu_tune.store import Store
+from geglu_tune.sweep import check_workloads, provenance_of
+from geglu_tune.tiling import Source, Workload
+
+SECONDS_A_COMPILE = 1.0
+SECONDS_A_TRIAL = {Source.VIRTUAL: 0.05, Source.MEASURED: 1.0}
+"""Rough costs, for the estimate alone; what a study really costs shows in its progress."""
+
+
+@dataclass(frozen=True, slots=True)
+class StudyPlan:
+    """One study that a sweep would run; all but the space are upper bounds."""
+
+    workload: Workload
+    space_size: int
+    """Tilings that may be tried."""
+    trials: int
+    """Tilings still to be tried."""
+    stored: int
+    """Trials that the database has already."""
+    compiles: int
+    """Of the trials, those that no earlier study of the same kernel and dtype has compiled."""
+    seconds: float
+
+
+def plan(
+    store: Store | None,
+    runner: Runner,
+    workloads: Sequence[Workload],
+    *,
+    seed: int,
+    trials: int,
+    jobs: int,
+    fresh: bool,
+) -> list[StudyPlan]:
+    """The studies of a sweep in the order they would run. Reads the store, if there is one, and writes nothing.
+
+    Raises:
+        UsageError: a workload has no elements.
+    """
+    studies = []
+    opened: set[tuple[str, str]] = set()
+    for workload in check_workloads(workloads):
+        size = len(Space(workload, runner.device))
+        stored = 0 if store is None or fresh else _stored(store, runner, workload, seed)
+        left = max(0, min(trials, size) - stored)
+        shared = (workload.kernel, workload.dtype) in opened
+        opened.add((workload.kernel, workload.dtype))
+        compiles = min(left, POLICY.fresh) if shared else left
+        seconds = compiles * SECONDS_A_COMPILE / jobs + left * SECONDS_A_TRIAL[runner.source]
+        studies.append(StudyPlan(workload, size, left, stored, compiles, seconds))
+    return studies
+
+
+def _stored(store: Store, runner: Runner, workload: Workload, seed: int) -> int:
+    provenance = provenance_of(runner, workload.kernel)
+    trials = store.all_trials(kernel=workload.kernel, dtype=workload.dtype, shape=workload.shape, soc=runner.device.soc)
+    return sum(study.provenance == provenance and study.seed == seed for study, _ in trials)

@@ -40,6 +40,8 @@ class VectorCost:
 
     fixed: Number
     slope: Number
+    slope_16bit: Number
+    """Of a repeat of 16-bit operands, which is twice as many elements."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +83,7 @@ def _soc_files() -> dict[str, Path]:
 def _read_profile(path: Path) -> Profile:
     table = _read_with_bases(path)
     numbers = {key: _number(entry) for key, entry in table.items() if _is_number(entry)}
-    vector = {op: VectorCost(_number(cost["fixed"]), _number(cost["slope"])) for op, cost in table["vector"].items()}
+    vector = {op: _vector_cost(entry) for op, entry in table["vector"].items()}
     device = Device(
         soc=table["soc"],
         vector_cores=int(numbers["vector_cores"].value),
@@ -95,6 +97,12 @@ def _read_with_bases(path: Path) -> dict[str, Any]:
     table = tomllib.loads(path.read_text("utf-8"))
     base = table.get("base")
     return table if base is None else {**_read_with_bases(_FOLDER / f"{base}.toml"), **table}
+
+
+def _vector_cost(entry: Mapping[str, Any]) -> VectorCost:
+    slope = _number(entry["slope"])
+    slope_16bit = _number(entry["slope_16bit"]) if "slope_16bit" in entry else slope
+    return VectorCost(_number(entry["fixed"]), slope, slope_16bit)
 
 
 def _is_number(entry: object) -> bool:

@@ -131,7 +131,8 @@ class _State:
     def _signal(self, flag: SetFlag | WaitFlag) -> None:
         pipes, key = self.pipes, (flag.setter, flag.waiter, flag.event)
         if isinstance(flag, SetFlag):
-            self.flags[key].append(np.maximum(pipes[flag.setter], pipes["S"]) + self.costs.flag[:, None])
+            raising = self.costs.raising(flag.setter)
+            self.flags[key].append(np.maximum(pipes[flag.setter], pipes["S"]) + raising[:, None])
         elif self.flags[key]:
             raised = self.flags[key].pop(0)
             pipes[flag.waiter] = np.maximum.reduce([pipes[flag.waiter], pipes["S"], raised])

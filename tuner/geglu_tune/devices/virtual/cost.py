@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 from geglu_tune.devices.profiles import Number, Profile
 from geglu_tune.devices.virtual.trace import Work
 
+_HALF_BYTES = 2
+
 Cycles = NDArray[np.float64]
 """Shape (1 + DRAWS,): first under the profile's values, then under every draw from their ranges."""
 
@@ -29,6 +31,10 @@ class CostModel:
         self.scalar = self.number("scalar_cycles")
         self.call = self.number("call_scalar_cycles")
         self.clock_hz = self.number("clock_mhz") * 1e6
+        self._raising = {
+            "MTE2": self.flag + self.number("load_latency_cycles"),
+            "MTE3": self.flag + self.number("store_latency_cycles"),
+        }
 
     def number(self, name: str) -> Cycles:
         """A number of the profile under every draw."""
@@ -40,6 +46,13 @@ class CostModel:
             self._works[work] = self._dma(work) if work.op in ("load", "store") else self._vector(work)
         return self._works[work]
 
+    def raising(self, setter: str) -> Cycles:
+        """Cycles from a pipe's last work to the flag it sets being up.
+
+        A transfer is complete only a latency after its turn on the pipe, which meanwhile goes on to the next one.
+        """
+        return self._raising.get(setter, self.flag)
+
     def repeats(self, work: Work) -> int:
         """How many times 256 B of the wider operand a vector instruction goes through."""
         return math.ceil(work.bytes / self._profile["vector_bytes"])
@@ -50,7 +63,7 @@ class CostModel:
         Two sources in one bank group hide a result that meets them too, so the larger conflict counts alone.
         """
         cost = self._profile.vector[work.op]
-        slope = _draw(f"{work.op}.slope", cost.slope)
+        slope = _draw(f"{work.op}.slope", cost.slope if work.width > _HALF_BYTES else cost.slope_16bit)
         if work.read_conflict:
             slope = slope + self.number("read_conflict_slope")
         elif work.write_conflict:
@@ -58,11 +71,11 @@ class CostModel:
         return _draw(f"{work.op}.fixed", cost.fixed) + self.number("count_mode_cycles") + slope * self.repeats(work)
 
     def _dma(self, work: Work) -> Cycles:
-        """Start-up, then bytes at the core's own limit; what memory allows all cores together is the chip's affair."""
+        """Issue, then bytes at the core's own limit; what memory allows all cores together is the chip's affair."""
         rate = self.number("dma_bytes_per_cycle")
         if not work.aligned:
             rate = rate * self.number("unaligned_efficiency")
-        return self.number(f"{work.op}_start_cycles") + work.bytes / rate
+        return self.number("transfer_issue_cycles") + work.bytes / rate
 
 
 def _draw(name: str, number: Number) -> Cycles:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from geglu_kernels.grid import ceil_div
 from geglu_kernels.specs import DTYPE_BYTES, KERNELS
 from geglu_tune.space import Variant
-from geglu_tune.tiling import Device, Measurement, Source, Status, Tiling, Workload
+from geglu_tune.tiling import Choice, Device, Measurement, Source, Status, Tiling, Workload
 
 FAKE_DEVICE = Device("FakeSoc", vector_cores=40, ub_bytes=196_608, gm_gbps=800.0)
 
@@ -64,6 +64,13 @@ class FakeRunner:
             time.sleep(self.seconds_a_trial)
             self.ran.append((workload, tiling))
             yield self._measure(workload, tiling)
+
+    def choose(self, workload: Workload, contenders: Mapping[Tiling, Measurement], default: Tiling) -> Choice:
+        def preference(tiling: Tiling) -> tuple[float, bool, int]:
+            measurement = contenders[tiling]
+            return (measurement.time_us or 0.0, tiling != default, measurement.ub_bytes or 0)
+
+        return Choice(min(contenders, key=preference), regret=None)
 
     def close(self) -> None:
         self.closed = True

@@ -177,9 +177,9 @@ class _Study:
         for trial in self._trials:
             self._report(trial, repeated=True)
         try:
-            return self._finish(self._search(space, runner, trials, budget))
+            return self._finish(runner, self._search(space, runner, trials, budget))
         except KeyboardInterrupt:
-            return self._finish(End.INTERRUPTED)
+            return self._finish(runner, End.INTERRUPTED)
 
     def _search(self, space: Space, runner: Runner, trials: int, budget: _Deadline) -> End:
         stored = {trial.tiling: trial for trial in self._trials}
@@ -239,17 +239,26 @@ class _Study:
     def _trial_of_default(self) -> TrialRecord | None:
         return next((trial for trial in self._trials if trial.tiling == self._default), None)
 
-    def _finish(self, end: End) -> StudyDone:
+    def _finish(self, runner: Runner, end: End) -> StudyDone:
         best, default = pick_best(self._trials, self._default), self._trial_of_default()
-        record = None
+        record, regret = None, None
+        if best and end is not End.INTERRUPTED:  # who presses Ctrl-C is not kept waiting for more measurements
+            best, regret = self._choose(runner)
         if best:
-            self._store.set_best(self._study, best.number, default.number if default else None)
+            self._store.set_best(self._study, best.number, default.number if default else None, regret)
             # As it was asked for: the stored study may have another shape of as many elements.
             study = replace(self._study, workload=self._workload)
             ok = sum(trial.measurement.status is Status.OK for trial in self._trials)
             now = datetime.now(timezone.utc).isoformat(timespec="microseconds")
-            record = BestRecord(study, best, default, len(self._trials), ok, now)
+            record = BestRecord(study, best, default, len(self._trials), ok, regret, now)
         return StudyDone(self._index, self._workload, len(self._trials), record, end)
+
+    def _choose(self, runner: Runner) -> tuple[TrialRecord, float | None]:
+        """The trial that the device would serve, knowing how sure its times are."""
+        ok = {trial.tiling: trial for trial in self._trials if trial.measurement.status is Status.OK}
+        contenders = {tiling: trial.measurement for tiling, trial in ok.items()}
+        choice = runner.choose(self._workload, contenders, self._default)
+        return ok[choice.tiling], choice.regret
 
 
 def pick_best(trials: Sequence[TrialRecord], default: Tiling) -> TrialRecord | None:

@@ -89,3 +89,15 @@ class Measurement:
     """Hash of what was compiled: equal programs are one trial however they were asked for."""
     notes: tuple[str, ...] = ()
     """What the compiler did otherwise than asked."""
+    low_us: float | None = None
+    high_us: float | None = None
+    """Where the time may lie. Virtual: the 10th and 90th percentile over the draws of the profile's ranges."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Which of a study's tilings to serve, and how wrong that can be."""
+
+    tiling: Tiling
+    regret: float | None
+    """Bound on chosen time over best time, minus 1. Virtual: the largest under any draw; None where not known."""

@@ -40,6 +40,10 @@ def _number(field: str, spec: str, unit: str = "") -> Callable[[Record], str]:
     return lambda record: "-" if record[field] is None else f"{record[field]:{spec}}{unit}"
 
 
+def _percent(field: str) -> Callable[[Record], str]:
+    return lambda record: "-" if record[field] is None else f"{100 * record[field]:.1f}%"
+
+
 def _text(field: str) -> Callable[[Record], str]:
     return lambda record: str(record[field])
 
@@ -60,6 +64,7 @@ TIME = Column("time", "time", lambda r: format_time(r["time_us"]))
 GBPS = Column("GB/s", "GB/s", _number("gbps", ".0f"))
 ROOFLINE = Column("x of the roofline", "x of\nroof", _number("roofline", ".3f"))
 SPEEDUP = Column("x of the default", "x of\ndefault", _number("speedup", ".2f"))
+REGRET = Column("regret at most", "regret\nat most", _percent("regret"))
 STATUS = Column("status", "status", _text("status"), left=True)
 REASON = Column("reason", "reason", _text("reason"), left=True, wraps=True)
 
@@ -82,7 +87,7 @@ class Layout:
     narrow: tuple[Column, ...]
 
 
-_BESTS = (*_TILING, GBPS, ROOFLINE, SPEEDUP)
+_BESTS = (*_TILING, GBPS, ROOFLINE, SPEEDUP, REGRET)
 _PLAN = tuple(
     Column(name, name, _number(name, spec))
     for name, spec in (("space", "d"), ("stored", "d"), ("trials", "d"), ("compiles", "d"), ("seconds", ".0f"))

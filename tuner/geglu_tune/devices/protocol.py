@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Protocol
 
-from geglu_tune.tiling import Device, Measurement, Source, Tiling, Workload
+from geglu_tune.tiling import Choice, Device, Measurement, Source, Tiling, Workload
 
 
 class Runner(Protocol):
@@ -27,6 +27,14 @@ class Runner(Protocol):
 
     def run(self, workload: Workload, tilings: Sequence[Tiling]) -> Iterator[Measurement]:
         """Measure each tiling; yields in the order given, each as soon as it and those before it are done."""
+        ...
+
+    def choose(self, workload: Workload, contenders: Mapping[Tiling, Measurement], default: Tiling) -> Choice:
+        """The one to serve among tilings that are ok, by what is known of how sure their times are.
+
+        Never one that is slower than the default, if that is among them. A tie falls to the default, then to the one
+        with the smallest UB use.
+        """
         ...
 
     def close(self) -> None:

@@ -122,8 +122,10 @@ class Store:
             )
         return [_trial(row, "trials") for row in rows]
 
-    def set_best(self, study: StudyRecord, number: int, default_number: int | None) -> None:
-        """Say which trial of the study is its best and which one is the default's.
+    def set_best(
+        self, study: StudyRecord, number: int, default_number: int | None, regret: float | None = None
+    ) -> None:
+        """Say which trial of the study is its best, which one is the default's, and the bound on the best's regret.
 
         Raises:
             ValueError: the study has no such trial, or the best is not ok.
@@ -142,6 +144,7 @@ class Store:
                 "study_id": study.id,
                 "trial_id": ids[number],
                 "default_trial_id": None if default_number is None else ids[default_number],
+                "regret": regret,
                 "created_at": _now(),
             }
             self._db.table("best").upsert(row, pk="study_id")
@@ -163,7 +166,7 @@ class Store:
             rows = self._rows(
                 f"""
                 select {_STUDY_COLUMNS}, {_trial_columns("trials")}, {_trial_columns("defaults")},
-                       best.created_at as best_at,
+                       best.created_at as best_at, best.regret,
                        (select count(*) from trials where study_id = studies.id) as tried,
                        (select count(*) from trials where study_id = studies.id and status = 'ok') as ok
                 from {_STUDY_TABLES}
@@ -290,6 +293,8 @@ _TRIAL_FIELDS = (
     "loop_order",
     "program",
     "notes",
+    "low_us",
+    "high_us",
     "created_at",
 )
 
@@ -313,6 +318,8 @@ def _trial_row(record: TrialRecord) -> dict[str, Any]:
         "loop_order": tiling.loop_order,
         "program": measurement.program,
         "notes": _json(list(measurement.notes)),
+        "low_us": measurement.low_us,
+        "high_us": measurement.high_us,
         "created_at": record.created_at,
     }
 
@@ -329,6 +336,8 @@ def _trial(row: dict[str, Any], table: str) -> TrialRecord:
             field["ub_bytes"],
             field["program"],
             tuple(json.loads(field["notes"])),
+            field["low_us"],
+            field["high_us"],
         ),
         field["created_at"],
     )
@@ -351,4 +360,6 @@ def _study(row: dict[str, Any]) -> StudyRecord:
 
 def _best(row: dict[str, Any]) -> BestRecord:
     default = None if row["defaults_number"] is None else _trial(row, "defaults")
-    return BestRecord(_study(row), _trial(row, "trials"), default, row["tried"], row["ok"], row["best_at"])
+    return BestRecord(
+        _study(row), _trial(row, "trials"), default, row["tried"], row["ok"], row["regret"], row["best_at"]
+    )

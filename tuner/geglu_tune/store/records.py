@@ -46,7 +46,7 @@ class StudyRecord:
 
 @dataclass(frozen=True)
 class BestRecord:
-    """The fastest trial of a study, and what it is compared with."""
+    """The trial of a study to serve, and what it is compared with."""
 
     study: StudyRecord
     best: TrialRecord
@@ -56,6 +56,8 @@ class BestRecord:
     """How many tilings were tried."""
     ok: int
     """How many of them ran and were right."""
+    regret: float | None
+    """Bound on the best's time over that of the truly best one, minus 1; None where it is not known."""
     created_at: str
 
     @property

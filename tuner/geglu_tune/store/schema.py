@@ -114,7 +114,14 @@ join devices on devices.id = provenances.device_id
 left join trials as defaults on defaults.id = best.default_trial_id
 """
 
-MIGRATIONS = (create_version_1,)
+
+def add_certainty(db: Database) -> None:
+    """How sure a time is, and how wrong the choice of a best can be."""
+    for table, column in (("trials", "low_us"), ("trials", "high_us"), ("best", "regret")):
+        db.table(table).add_column(column, float)
+
+
+MIGRATIONS = (create_version_1, add_certainty)
 """MIGRATIONS[v] takes a file from schema version v to v + 1; an empty file has version 0."""
 
 

@@ -17,15 +17,20 @@ Cycles = NDArray[np.float64]
 """Shape (1 + DRAWS,): first under the profile's values, then under every draw from their ranges."""
 
 DRAWS = 64
-"""Each number is drawn uniformly from its range, on its own; the same draws for every tiling, so that differences
-between tilings are not noise."""
+"""Each number is drawn from its range, on its own: likeliest at its value, and falling off to the range's ends. All
+tilings get the same draws, so that differences between them are not noise."""
 
 
 class CostModel:
-    """Cycles and rates under a profile's values and under every draw of them."""
+    """Cycles and rates under a profile's values and under every draw of them.
 
-    def __init__(self, profile: Profile) -> None:
+    Args:
+        share: bytes a cycle that memory allows this core's transfers, where that is less than its own limit.
+    """
+
+    def __init__(self, profile: Profile, share: Cycles | None = None) -> None:
         self._profile = profile
+        self._share = np.array(np.inf) if share is None else share
         self._works: dict[Work, Cycles] = {}
         self.flag = self.number("flag_cycles")
         self.scalar = self.number("scalar_cycles")
@@ -71,14 +76,17 @@ class CostModel:
         return _draw(f"{work.op}.fixed", cost.fixed) + self.number("count_mode_cycles") + slope * self.repeats(work)
 
     def _dma(self, work: Work) -> Cycles:
-        """Issue, then bytes at the core's own limit; what memory allows all cores together is the chip's affair."""
+        """Issue, then bytes at the core's own limit or its share of memory."""
         rate = self.number("dma_bytes_per_cycle")
         if not work.aligned:
             rate = rate * self.number("unaligned_efficiency")
-        return self.number("transfer_issue_cycles") + work.bytes / rate
+        return self.number("transfer_issue_cycles") + work.bytes / np.minimum(rate, self._share)
 
 
 def _draw(name: str, number: Number) -> Cycles:
     """The value, then DRAWS draws. Seeded by the name: a number's draws do not depend on which others there are."""
     generator = np.random.default_rng(zlib.crc32(name.encode()))
-    return np.concatenate([[number.value], generator.uniform(number.low, number.high, DRAWS)])
+    if number.low == number.high:
+        return np.full(1 + DRAWS, number.value)
+    draws = generator.triangular(number.low, number.value, number.high, DRAWS)
+    return np.concatenate([[number.value], draws])

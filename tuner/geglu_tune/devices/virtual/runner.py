@@ -7,23 +7,35 @@ import multiprocessing
 import os
 import signal
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from concurrent.futures.process import BrokenProcessPool
 from functools import cache
 from pathlib import Path
+from typing import TypeVar
+
+import numpy as np
 
 from geglu_tune.devices import profiles
 from geglu_tune.devices.profiles import find_profile
 from geglu_tune.devices.virtual.cache import cached_compile, program_hash, source_hash
 from geglu_tune.devices.virtual.chip import Chip
 from geglu_tune.devices.virtual.compiler import COMPILE_TIMEOUT_S, Request
+from geglu_tune.devices.virtual.correctness import check_program
+from geglu_tune.devices.virtual.program import Program
+from geglu_tune.devices.virtual.regret import least_regret
 from geglu_tune.devices.virtual.toolchain import find_toolchain
-from geglu_tune.tiling import Measurement, Source, Status, Tiling, Workload
+from geglu_tune.tiling import Choice, Measurement, Source, Status, Tiling, Workload
 
 TRIAL_TIMEOUT_S = 3 * COMPILE_TIMEOUT_S
 """A trial lowers, compiles and times; only the compiler in the middle is known to hang, and has its own limit."""
+
+
+_MODEL = ("program", "interpret", "trace", "cost", "steps", "core", "chip")
+"""The modules that decide a virtual time."""
+
+_T = TypeVar("_T")
 
 
 class VirtualRunner:
@@ -42,13 +54,22 @@ class VirtualRunner:
         return source_hash(kernel)
 
     def run(self, workload: Workload, tilings: Sequence[Tiling]) -> Iterator[Measurement]:
-        futures = [self._submit(workload, tiling) for tiling in tilings]
+        futures = [self._submit(measure, workload, tiling) for tiling in tilings]
         for future, tiling in zip(futures, tilings, strict=True):
             try:
                 yield future.result(timeout=TRIAL_TIMEOUT_S)
             except (BrokenProcessPool, FutureTimeoutError):
                 # Another tiling of the batch may have broken the pool: try this one alone.
                 yield self._run_alone(workload, tiling)
+
+    def choose(self, workload: Workload, contenders: Mapping[Tiling, Measurement], default: Tiling) -> Choice:
+        tilings = list(contenders)
+        futures = [self._submit(draws, workload, tiling) for tiling in tilings]
+        seconds = np.array([future.result(timeout=TRIAL_TIMEOUT_S) for future in futures])
+        preference = [(tiling != default, contenders[tiling].ub_bytes or 0) for tiling in tilings]
+        slowest = seconds[tilings.index(default), 0] if default in contenders else np.inf
+        chosen, regret = least_regret(seconds[:, 1:], preference, allowed=seconds[:, 0] <= slowest)
+        return Choice(tilings[chosen], regret)
 
     def close(self) -> None:
         if self._pool is not None:
@@ -57,16 +78,16 @@ class VirtualRunner:
             self._pool.shutdown(wait=True, cancel_futures=True)
             self._pool = None
 
-    def _submit(self, workload: Workload, tiling: Tiling) -> Future[Measurement]:
+    def _submit(self, task: Callable[[str, Workload, Tiling], _T], workload: Workload, tiling: Tiling) -> Future[_T]:
         if self._pool is None:
             context = multiprocessing.get_context("spawn")  # a forked copy of a parent with threads can deadlock
             self._pool = ProcessPoolExecutor(self._jobs, mp_context=context, initializer=_start_worker)
-        return self._pool.submit(measure, self.device.soc, workload, tiling)
+        return self._pool.submit(task, self.device.soc, workload, tiling)
 
     def _run_alone(self, workload: Workload, tiling: Tiling) -> Measurement:
         self.close()
         try:
-            return self._submit(workload, tiling).result(timeout=TRIAL_TIMEOUT_S)
+            return self._submit(measure, workload, tiling).result(timeout=TRIAL_TIMEOUT_S)
         except BrokenProcessPool:
             self.close()
             return Measurement(Status.CRASHED, "the compiler's process died")
@@ -80,14 +101,35 @@ def measure(soc: str, workload: Workload, tiling: Tiling) -> Measurement:
     compiled = cached_compile(Request.of(workload, tiling, soc))
     if compiled.program is None:
         return Measurement(compiled.status, compiled.reason, notes=compiled.notes)
-    seconds = _chip(soc).seconds(compiled.program, workload.n, tiling)
+    wrong = _check(soc, compiled.program, workload.kernel, workload.dtype, tiling.block_size)
+    if wrong:
+        return Measurement(Status.INCORRECT, wrong, notes=compiled.notes)
+    nominal, *drawn = (1e6 * seconds for seconds in draws(soc, workload, tiling))
+    low, high = np.percentile(drawn, (10, 90))
     return Measurement(
         Status.OK,
-        time_us=float(seconds[0]) * 1e6,
+        time_us=nominal,
         ub_bytes=compiled.program.ub_bytes,
         program=program_hash(compiled.program),
         notes=compiled.notes,
+        low_us=float(low),
+        high_us=float(high),
     )
+
+
+def draws(soc: str, workload: Workload, tiling: Tiling) -> list[float]:
+    """Seconds of a tiling that compiles, under the profile's values and then under each draw."""
+    compiled = cached_compile(Request.of(workload, tiling, soc))
+    assert compiled.program is not None
+    seconds: list[float] = _chip(soc).seconds(compiled.program, workload.n, tiling).tolist()
+    return seconds
+
+
+@cache
+def _check(soc: str, program: Program, kernel: str, dtype: str, block_size: int) -> str | None:
+    """Why a program is wrong; one check serves all shapes, with inputs that are new in every process."""
+    seed = int.from_bytes(os.urandom(4), "big")
+    return check_program(program, kernel, dtype, block_size, find_profile(soc).device.ub_bytes, seed)
 
 
 @cache
@@ -98,9 +140,10 @@ def _chip(soc: str) -> Chip:
 @cache
 def _model_hash() -> str:
     """Hash of the model's code and numbers: a time is only comparable to one of the same model."""
-    folders = (Path(__file__).parent, Path(profiles.__file__).parent)
-    files = sorted(path for folder in folders for path in folder.iterdir() if path.suffix in (".py", ".toml"))
-    return hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()[:12]
+    folder = Path(__file__).parent
+    sources = [folder / f"{name}.py" for name in _MODEL]
+    numbers = sorted(Path(profiles.__file__).parent.glob("*.toml"))
+    return hashlib.sha256(b"".join(path.read_bytes() for path in [*sources, *numbers])).hexdigest()[:12]
 
 
 def _start_worker() -> None:

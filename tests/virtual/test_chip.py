@@ -1,10 +1,11 @@
 """The whole chip: balance, bandwidth and launch."""
 
+import numpy as np
 import pytest
 
 from geglu_kernels.grid import balanced_programs
 from geglu_tune.devices.profiles import find_profile
-from geglu_tune.devices.virtual.chip import Chip
+from geglu_tune.devices.virtual.chip import Chip, Phase
 from geglu_tune.devices.virtual.trace import dma_bytes, trace_core
 from geglu_tune.tiling import Tiling
 from virtual.programs import program
@@ -47,3 +48,12 @@ def test_one_element_past_a_wave_costs_a_second_wave():
 
 def test_fewer_programs_launch_faster():
     assert microseconds(8192, 8192, programs=1) < microseconds(8192, 8192, programs=40)
+
+
+def test_cores_out_of_step_hide_what_a_single_buffer_does_not():
+    """Apart, the time is the longer of core and memory; fully in step it is the core's with its share of memory."""
+    one = np.ones(1)
+    phase = Phase(core=60 * one, memory=100 * one, in_step=150 * one)
+    assert [phase.seconds(share * one)[0] for share in (0, 0.2, 1)] == [100, 110, 150]
+    double_buffered = Phase(core=60 * one, memory=100 * one, in_step=90 * one)
+    assert double_buffered.seconds(one)[0] == 100

@@ -16,7 +16,7 @@ _LARGE = {"bf16": 3e38, "fp16": 6e4, "fp32": 3e38}
 _SPECIAL_SHARE = 1 / 256
 """Elements of each input that are special values; few, so that most meet ordinary ones in the other inputs."""
 _WIDE = 4.0
-"""Half of a is this many times as wide as a normal distribution, to reach both flat ends of gelu."""
+"""Half of each input is this much wider than a normal distribution, so that a reaches both flat ends of gelu."""
 
 
 def check_program(program: Program, kernel: str, dtype: str, block_size: int, ub_bytes: int, seed: int) -> str | None:

@@ -19,7 +19,7 @@ from typing import Any
 
 from geglu_kernels.grid import needs_int64
 from geglu_kernels.specs import KERNELS
-from geglu_tune.devices.virtual.program import Program, read_program
+from geglu_tune.devices.virtual.program import Program, UnknownOperationError, read_program
 from geglu_tune.devices.virtual.toolchain import find_toolchain
 from geglu_tune.tiling import Status, Tiling, Workload
 
@@ -161,7 +161,10 @@ def _read_hivm(hivm: Path, folder: Path, notes: tuple[str, ...]) -> Compiled:
     code, log = _run([str(find_toolchain().opt), str(hivm), *passes, f"-o={generic}"])
     if code != 0:
         return Compiled(Status.COMPILE_FAILED, f"bishengir-opt: {_last_line(log)}", notes)
-    return Compiled(Status.OK, notes=notes, program=read_program(generic.read_text("utf-8")))
+    try:
+        return Compiled(Status.OK, notes=notes, program=read_program(generic.read_text("utf-8")))
+    except UnknownOperationError as error:
+        return Compiled(Status.COMPILE_FAILED, str(error), notes)
 
 
 def _run(command: list[str]) -> tuple[int | None, str]:

@@ -1,0 +1,32 @@
+"""GEGLU kernels in Triton for Ascend NPUs, CUDA GPUs and Triton's interpreter.
+
+Importing this package, its `specs`, its `grid` or its `launch` costs the standard library alone; the names below
+bring torch when they are first used.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from geglu_kernels.launch import LaunchTiling
+
+if TYPE_CHECKING:
+    from geglu_kernels.autograd import GEGLUFunction
+    from geglu_kernels.functional import geglu_backward, geglu_forward
+    from geglu_kernels.modules import GEGLUMLP
+
+__all__ = ["GEGLUMLP", "GEGLUFunction", "LaunchTiling", "geglu_backward", "geglu_forward"]
+
+_HOME = {
+    "GEGLUFunction": "autograd",
+    "GEGLUMLP": "modules",
+    "geglu_backward": "functional",
+    "geglu_forward": "functional",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)

@@ -1,14 +1,21 @@
 """The Triton kernels: one source for triton-ascend, stock Triton on CUDA and Triton's interpreter.
 
 Both kernels are flat: n elements cut into tiles of BLOCK_SIZE, dealt out to the programs of a one-dimensional grid.
-FORM names the arithmetic and LOOP_ORDER how a program finds its tiles; `geglu_kernels.specs` lists both.
 
-    gelu(a) = a/2 (1 + tanh z),  z = sqrt(2/pi) (a + 0.044715 a^3)
+    gelu(a) = a/2 (1 + tanh z) = a sigmoid(2z),  z = sqrt(2/pi) (a + 0.044715 a^3)
     forward:   c = gelu(a) b
     backward:  db = dc gelu(a),  da = dc b gelu'(a)
 
-Conversions follow Liger-Kernel: a is computed in fp32; b and dc stay in their own dtype; gelu is rounded to it before
-the product.
+LOOP_ORDER says how a program finds its tiles: `strided` p, p + P, p + 2P, ...; `contiguous` one run of them.
+FORM names the arithmetic:
+
+    tanh          as Liger-Kernel writes it
+    sigmoid       as few vector instructions as possible, right to the ends of fp32's range
+    sigmoid_fp32  the same without Liger-Kernel's roundings on the way: fp32 until the store
+
+Liger-Kernel's conversions are: a in fp32; b and dc in their own dtype; gelu rounded to that before its product; so is
+the product dc b. On an NPU every instruction costs time and every live fp32 tile costs UB, so the order of loads,
+statements and stores below is chosen, by compiling, for the largest tiles that still fit twice.
 """
 
 # Triton's language is neither typed nor able to return early.
@@ -19,6 +26,10 @@ from __future__ import annotations
 
 import triton
 import triton.language as tl
+
+_C0 = tl.constexpr(1.5957691216057308)
+_C1 = tl.constexpr(0.07135481282744)
+"""2z = a (_C0 + _C1 a^2)"""
 
 
 @triton.jit
@@ -42,45 +53,62 @@ else:
 
 @triton.jit
 def _tile_span(n, BLOCK_SIZE: tl.constexpr, LOOP_ORDER: tl.constexpr):
-    """First tile, end and step of this program's loop. Counts tiles, so that nothing exceeds n in any dtype of n."""
+    """First tile, end and step of this program's loop.
+
+    Counts tiles, not elements: then no index passes n, and 32 bits do for every n that fits in them.
+    """
     pid = tl.program_id(0)
     programs = tl.num_programs(0)
     tiles = (n - 1) // BLOCK_SIZE + 1
     if LOOP_ORDER == "strided":
         return pid, tiles, programs
     else:
+        tl.static_assert(LOOP_ORDER == "contiguous", "unknown LOOP_ORDER")
         run = (tiles - 1) // programs + 1
         return pid * run, tl.minimum((pid + 1) * run, tiles), 1
 
 
 @triton.jit
-def _sigmoid_2z(a):
-    """sigmoid(2z) = 1 / (1 + exp(-2z)); exp overflows to inf for a far below zero, which gives the right 0."""
-    return 1.0 / (1.0 + tl.exp(a * (-1.5957691216057308 - 0.07135481282744 * a * a)))
-
-
-@triton.jit
 def _gelu(a, FORM: tl.constexpr):
     if FORM == "tanh":
-        z = 0.7978845608028654 * (a + 0.044715 * a * a * a)
-        return 0.5 * a * (1.0 + _tanh(z))
+        return 0.5 * a * (1.0 + _tanh(0.7978845608028654 * (a + 0.044715 * a * a * a)))
     else:
-        tl.static_assert(FORM == "sigmoid", "unknown form")
-        return a / (1.0 + tl.exp(a * (-1.5957691216057308 - 0.07135481282744 * a * a)))
+        tl.static_assert((FORM == "sigmoid") | (FORM == "sigmoid_fp32"), "unknown FORM")
+        # Far below zero exp is inf and the quotient the right 0; the factor a goes last, lest inf meet 0.
+        return a / (tl.exp((a * a * -_C1 - _C0) * a) + 1.0)
 
 
 @triton.jit
-def _gelu_and_derivative(a, FORM: tl.constexpr):
+def _product(x, y, FORM: tl.constexpr):
+    """x y for an x of y's dtype or of fp32, as FORM says: in y's dtype or in fp32."""
+    if FORM == "sigmoid_fp32":
+        return x.to(tl.float32) * y.to(tl.float32)
+    else:
+        return x.to(y.dtype) * y
+
+
+@triton.jit
+def _da_and_gelu(dc, a, b, FORM: tl.constexpr):
+    """(da, gelu(a)) in fp32."""
     if FORM == "tanh":
         t = _tanh(0.7978845608028654 * (a + 0.044715 * a * a * a))
-        cdf = 0.5 * (1.0 + t)
-        slope = 0.7978845608028654 * (1.0 + 0.134145 * a * a)
-        return 0.5 * a * (1.0 + t), cdf + 0.5 * a * (1.0 - t * t) * slope
+        slope = 0.7978845608028654 * (1.0 + 3.0 * 0.044715 * a * a)
+        derivative = 0.5 * (1.0 + t) + 0.5 * a * (1.0 - t * t) * slope
+        return _product(dc, b, FORM).to(tl.float32) * derivative, 0.5 * a * (1.0 + t)
     else:
-        tl.static_assert(FORM == "sigmoid", "unknown form")
-        s = _sigmoid_2z(a)
-        g = a * s
-        return g, s + g * (1.0 - s) * (1.5957691216057308 + 0.21406443848232 * a * a)
+        tl.static_assert((FORM == "sigmoid") | (FORM == "sigmoid_fp32"), "unknown FORM")
+        # With d = 1 + e, sigmoid(2z) = 1/d and 1 - sigmoid(2z) = e/d: gelu' = (1 + gelu e (2z)') / d, without the
+        # cancellation of 1 - sigmoid. At -9 gelu has vanished and e is still finite; the other clamp keeps infinity,
+        # which would meet 0, out where a^2 overflows.
+        a = tl.maximum(a, -9.0, propagate_nan=tl.PropagateNan.ALL)
+        w = a * a * -_C1
+        e = tl.exp((w - _C0) * a)
+        d = e + 1.0
+        g = a / d
+        minus_slope = tl.maximum(w * 3.0 - _C0, -1e30, propagate_nan=tl.PropagateNan.ALL)
+        t = g * e * minus_slope
+        x = _product(dc, b, FORM).to(tl.float32) / d
+        return x - x * t, g
 
 
 @triton.jit
@@ -90,12 +118,12 @@ def geglu_forward_kernel(
     first, end, step = _tile_span(n, BLOCK_SIZE, LOOP_ORDER)
     for tile in range(first, end, step):
         base = tile * BLOCK_SIZE
-        offsets = tl.arange(0, BLOCK_SIZE)
-        mask = offsets < n - base
-        a = tl.load(a_ptr + base + offsets, mask=mask, other=0.0).to(tl.float32)
-        b = tl.load(b_ptr + base + offsets, mask=mask, other=0.0)
-        c = _gelu(a, FORM).to(b.dtype) * b
-        tl.store(c_ptr + base + offsets, c, mask=mask)
+        lanes = tl.arange(0, BLOCK_SIZE)
+        mask = lanes < n - base
+        b = tl.load(b_ptr + base + lanes, mask=mask, other=0.0)
+        a = tl.load(a_ptr + base + lanes, mask=mask, other=0.0).to(tl.float32)
+        c = _product(_gelu(a, FORM), b, FORM)
+        tl.store(c_ptr + base + lanes, c.to(b.dtype), mask=mask)
 
 
 @triton.jit
@@ -105,16 +133,15 @@ def geglu_backward_kernel(
     first, end, step = _tile_span(n, BLOCK_SIZE, LOOP_ORDER)
     for tile in range(first, end, step):
         base = tile * BLOCK_SIZE
-        offsets = tl.arange(0, BLOCK_SIZE)
-        mask = offsets < n - base
-        dc = tl.load(dc_ptr + base + offsets, mask=mask, other=0.0)
-        a = tl.load(a_ptr + base + offsets, mask=mask, other=0.0).to(tl.float32)
-        b = tl.load(b_ptr + base + offsets, mask=mask, other=0.0)
-        g, derivative = _gelu_and_derivative(a, FORM)
-        db = dc.to(tl.float32) * g.to(dc.dtype).to(tl.float32)
-        da = (dc * b).to(tl.float32) * derivative
-        tl.store(da_ptr + base + offsets, da.to(dc.dtype), mask=mask)
-        tl.store(db_ptr + base + offsets, db.to(dc.dtype), mask=mask)
+        lanes = tl.arange(0, BLOCK_SIZE)
+        mask = lanes < n - base
+        b = tl.load(b_ptr + base + lanes, mask=mask, other=0.0)
+        a = tl.load(a_ptr + base + lanes, mask=mask, other=0.0).to(tl.float32)
+        dc = tl.load(dc_ptr + base + lanes, mask=mask, other=0.0)
+        da, g = _da_and_gelu(dc, a, b, FORM)
+        tl.store(da_ptr + base + lanes, da.to(b.dtype), mask=mask)
+        db = _product(g, dc, FORM)
+        tl.store(db_ptr + base + lanes, db.to(dc.dtype), mask=mask)
 
 
 KERNELS = {"geglu_forward": geglu_forward_kernel, "geglu_backward": geglu_backward_kernel}

@@ -30,7 +30,21 @@ class KernelSpec:
 
 
 _SPECS = (
-    KernelSpec("geglu_forward", "geglu_kernels.geglu", ("a", "b"), ("c",), ("tanh", "sigmoid"), liger_multiplier=3.0),
-    KernelSpec("geglu_backward", "geglu_kernels.geglu", ("dc", "a", "b"), ("da", "db"), ("tanh", "sigmoid"), liger_multiplier=6.0),
+    KernelSpec(
+        "geglu_forward",
+        "geglu_kernels.geglu",
+        ("a", "b"),
+        ("c",),
+        ("tanh", "sigmoid", "sigmoid_fp32"),
+        liger_multiplier=3.0,
+    ),
+    KernelSpec(
+        "geglu_backward",
+        "geglu_kernels.geglu",
+        ("dc", "a", "b"),
+        ("da", "db"),
+        ("tanh", "sigmoid", "sigmoid_fp32"),
+        liger_multiplier=6.0,
+    ),
 )
 KERNELS = {spec.name: spec for spec in _SPECS}

@@ -1,0 +1,172 @@
+"""The kernels on torch tensors: checks, contiguity, empty tensors, launch.
+
+Tensors on an NPU or a CUDA device run the Triton kernels, those on the CPU a torch reference, or the Triton kernels
+in Triton's interpreter where TRITON_INTERPRET=1 is set before the first import of Triton.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from geglu_kernels.grid import MAX_PROGRAMS
+from geglu_kernels.launch import TilingLike, default_tiling
+from geglu_kernels.specs import KERNELS, LOOP_ORDERS
+
+_DTYPES = (torch.bfloat16, torch.float16, torch.float32)
+_UNKNOWN_CORES = 20
+_TWO_Z = (1.5957691216057308, 0.07135481282744)
+"""2z = a (_TWO_Z[0] + _TWO_Z[1] a^2), where gelu(a) = a sigmoid(2z)."""
+
+
+def geglu_forward(a: Tensor, b: Tensor, *, tiling: TilingLike | None = None) -> Tensor:
+    """c = gelu(a) b, elementwise, with the tanh approximation of GELU.
+
+    a and b have one shape, dtype (bfloat16, float16, float32) and device; any rank and any strides. c is contiguous.
+    `tiling` defaults to Liger-Kernel's. Raises TypeError or ValueError where the tensors do not match.
+    """
+    a, b = _checked(a=a, b=b)
+    c = torch.empty_like(a)
+    _run("geglu_forward", (a, b), (c,), tiling)
+    return c
+
+
+def geglu_backward(dc: Tensor, a: Tensor, b: Tensor, *, tiling: TilingLike | None = None) -> tuple[Tensor, Tensor]:
+    """(da, db), the gradients of a and b for the gradient dc of c; new tensors, the inputs are left as they are.
+
+    Takes tensors and `tiling` as `geglu_forward` does.
+    """
+    dc, a, b = _checked(dc=dc, a=a, b=b)
+    da, db = torch.empty_like(a), torch.empty_like(a)
+    _run("geglu_backward", (dc, a, b), (da, db), tiling)
+    return da, db
+
+
+def _checked(**tensors: Tensor) -> list[Tensor]:
+    """The tensors, contiguous, or an error that says which one does not fit."""
+    first, *others = tensors
+    dtype = tensors[first].dtype
+    if dtype not in _DTYPES:
+        raise TypeError(f"{first} has dtype {dtype}: the kernels take bfloat16, float16 and float32")
+    for name in others:
+        for what in ("dtype", "shape", "device"):
+            mine, theirs = getattr(tensors[name], what), getattr(tensors[first], what)
+            if mine != theirs:
+                error = TypeError if what == "dtype" else ValueError
+                raise error(f"{name} has {what} {_plain(mine)} and {first} has {_plain(theirs)}: make them the same")
+    return [tensor.detach().contiguous() for tensor in tensors.values()]
+
+
+def _plain(value: Any) -> Any:
+    return tuple(value) if isinstance(value, torch.Size) else value
+
+
+def _run(kernel: str, inputs: tuple[Tensor, ...], outputs: tuple[Tensor, ...], tiling: TilingLike | None) -> None:
+    """Fill the outputs; does nothing for empty tensors, which no runtime can launch."""
+    device, n = inputs[0].device, inputs[0].numel()
+    if tiling is not None:
+        _check_tiling(kernel, tiling)
+    if n == 0:
+        return
+    if device.type == "cpu" and not _interpreting():
+        for output, value in zip(outputs, _TORCH[kernel](*inputs), strict=True):
+            output.copy_(value)
+        return
+    if device.type not in ("cpu", "cuda", "npu"):
+        raise ValueError(f"the kernels do not run on device {device}: move the tensors to an npu, cuda or cpu device")
+    tiling = tiling or default_tiling(kernel, n, _cores(device))
+    if device.type == "cpu" and not _interpreter_takes(inputs[0].dtype):
+        in_fp32, out_fp32 = [x.float() for x in inputs], [torch.empty_like(x, dtype=torch.float32) for x in outputs]
+        _launch(kernel, in_fp32, out_fp32, n, tiling)
+        for output, value in zip(outputs, out_fp32, strict=True):
+            output.copy_(value)
+        return
+    _launch(kernel, inputs, outputs, n, tiling)
+
+
+def _check_tiling(kernel: str, tiling: TilingLike) -> None:
+    if tiling.form not in KERNELS[kernel].forms:
+        raise ValueError(f"{kernel} has no form {tiling.form!r}: choose one of {', '.join(KERNELS[kernel].forms)}")
+    if tiling.loop_order not in LOOP_ORDERS:
+        raise ValueError(f"there is no loop order {tiling.loop_order!r}: choose one of {', '.join(LOOP_ORDERS)}")
+    if tiling.block_size < 1:
+        raise ValueError(f"block_size is {tiling.block_size}: it has to be positive")
+    if not 1 <= tiling.programs <= MAX_PROGRAMS:
+        raise ValueError(f"programs is {tiling.programs}: it has to be from 1 to {MAX_PROGRAMS}")
+
+
+def _launch(kernel: str, inputs: Any, outputs: Any, n: int, tiling: TilingLike) -> None:
+    from geglu_kernels.geglu import KERNELS as JIT_KERNELS
+
+    device = inputs[0].device
+    options = {"multibuffer": tiling.multibuffer} if device.type == "npu" else {}
+    with _current(device):
+        JIT_KERNELS[kernel][(tiling.programs,)](
+            *inputs,
+            *outputs,
+            n,
+            BLOCK_SIZE=tiling.block_size,
+            FORM=tiling.form,
+            LOOP_ORDER=tiling.loop_order,
+            **options,
+        )
+
+
+def _current(device: torch.device) -> AbstractContextManager[Any]:
+    """Triton launches on the current device, whatever device the tensors are on."""
+    if device.type == "cpu":
+        return nullcontext()
+    guard: AbstractContextManager[Any] = torch.get_device_module(device).device(device)
+    return guard
+
+
+def _cores(device: torch.device) -> int:
+    """Vector cores of an NPU or multiprocessors of a GPU; half a 910B4's where the driver does not tell."""
+    if device.type == "cuda":
+        return int(torch.cuda.get_device_properties(device).multi_processor_count)
+    if device.type == "npu":
+        import triton
+
+        properties = triton.runtime.driver.active.utils.get_device_properties(device.index or 0)
+        return int(properties.get("num_vectorcore", 0)) or _UNKNOWN_CORES
+    return _UNKNOWN_CORES
+
+
+def _interpreting() -> bool:
+    """Whether Triton's interpreter was asked for; without it importing Triton is not worth its time, or its absence."""
+    if os.environ.get("TRITON_INTERPRET") != "1":
+        return False
+    from geglu_kernels.geglu import INTERPRETED
+
+    return INTERPRETED
+
+
+def _interpreter_takes(dtype: torch.dtype) -> bool:
+    if dtype != torch.bfloat16:
+        return True
+    from geglu_kernels.interpreter import multiplies_bf16
+
+    return multiplies_bf16()
+
+
+def _torch_forward(a: Tensor, b: Tensor) -> tuple[Tensor]:
+    x = a.float()
+    two_z = x * (_TWO_Z[0] + _TWO_Z[1] * x * x)
+    return ((x * torch.sigmoid(two_z)).to(b.dtype) * b,)
+
+
+def _torch_backward(dc: Tensor, a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
+    x = a.float()
+    square = (x * x).clamp(max=1e30)  # an overflow times the vanishing 1 - sigmoid would be NaN
+    two_z = x * (_TWO_Z[0] + _TWO_Z[1] * square)
+    s = torch.sigmoid(two_z)
+    g = x * s
+    derivative = s + g * torch.sigmoid(-two_z) * (_TWO_Z[0] + 3.0 * _TWO_Z[1] * square)
+    return (dc * b).float() * derivative, dc.float() * g.to(dc.dtype).float()
+
+
+_TORCH: dict[str, Any] = {"geglu_forward": _torch_forward, "geglu_backward": _torch_backward}

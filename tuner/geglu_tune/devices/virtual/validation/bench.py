@@ -9,7 +9,7 @@ import numpy as np
 
 from geglu_tune.devices.profiles import find_profile
 from geglu_tune.devices.virtual.chip import Chip
-from geglu_tune.devices.virtual.compiler import POINTERS, Compiled, compile_function
+from geglu_tune.devices.virtual.compiler import POINTERS, compile_function
 from geglu_tune.devices.virtual.cost import Cycles
 from geglu_tune.devices.virtual.program import Program
 from geglu_tune.devices.virtual.trace import Work, trace_core
@@ -53,16 +53,7 @@ class Launch:
         return first.seconds() + rest.seconds() - chip(self.soc).launch_seconds(rest.programs)
 
     def _program(self) -> Program:
-        return program_of(_compile(self.soc, self.kernel, self.dtype, self.block_size, self.multibuffer))
-
-
-def program_of(compiled: Compiled) -> Program:
-    """Raises GegluTuneError where there is none: the page would lack a row."""
-    if compiled.program is None:
-        raise GegluTuneError(
-            f"a validation kernel does not compile: {compiled.reason}; see CONTRIBUTING.md for the compilers"
-        )
-    return compiled.program
+        return _compile(self.soc, self.kernel, self.dtype, self.block_size, self.multibuffer)
 
 
 @cache
@@ -71,9 +62,13 @@ def chip(soc: str) -> Chip:
 
 
 @cache
-def _compile(soc: str, kernel: str, dtype: str, block_size: int, multibuffer: bool) -> Compiled:
+def _compile(soc: str, kernel: str, dtype: str, block_size: int, multibuffer: bool) -> Program:
+    """Raises GegluTuneError where there is no program: the page would lack a row."""
     from geglu_tune.devices.virtual.validation import kernels
 
     function = getattr(kernels, kernel)
     signature = {name: POINTERS[dtype] for name in function.arg_names if name.endswith("_ptr")} | {"n": "i32"}
-    return compile_function(function, signature, {"BLOCK_SIZE": block_size}, soc=soc, multibuffer=multibuffer)
+    compiled = compile_function(function, signature, {"BLOCK_SIZE": block_size}, soc=soc, multibuffer=multibuffer)
+    if compiled.program is None:
+        raise GegluTuneError(f"{kernel} does not compile: {compiled.reason}; see CONTRIBUTING.md for the compilers")
+    return compiled.program

@@ -86,3 +86,32 @@ def swiglu(a_ptr, b_ptr, c_ptr, n, BLOCK_SIZE: tl.constexpr):
         b = tl.load(b_ptr + offsets, mask=mask).to(tl.float32)
         c = a / (1.0 + tl.exp(-a)) * b
         tl.store(c_ptr + offsets, c.to(c_ptr.dtype.element_ty), mask=mask)
+
+
+@triton.jit
+def liger_geglu_forward(a_ptr, b_ptr, c_ptr, n, BLOCK_SIZE: tl.constexpr):
+    """GEGLU in Liger-Kernel's arithmetic and roundings."""
+    for start in range(tl.program_id(0) * BLOCK_SIZE, n, tl.num_programs(0) * BLOCK_SIZE):
+        offsets = start + tl.arange(0, BLOCK_SIZE)
+        mask = offsets < n
+        a = tl.load(a_ptr + offsets, mask=mask, other=0.0).to(tl.float32)
+        b = tl.load(b_ptr + offsets, mask=mask, other=0.0)
+        t = tl.math.tanh(0.7978845608028654 * (a + 0.044715 * (a * a * a)))
+        tl.store(c_ptr + offsets, (0.5 * a * (1.0 + t)).to(b.dtype) * b, mask=mask)
+
+
+@triton.jit
+def liger_geglu_backward(dc_ptr, a_ptr, b_ptr, da_ptr, db_ptr, n, BLOCK_SIZE: tl.constexpr):
+    """GEGLU's gradient in Liger-Kernel's arithmetic and roundings."""
+    for start in range(tl.program_id(0) * BLOCK_SIZE, n, tl.num_programs(0) * BLOCK_SIZE):
+        offsets = start + tl.arange(0, BLOCK_SIZE)
+        mask = offsets < n
+        dc = tl.load(dc_ptr + offsets, mask=mask, other=0.0)
+        a = tl.load(a_ptr + offsets, mask=mask, other=0.0).to(tl.float32)
+        b = tl.load(b_ptr + offsets, mask=mask, other=0.0)
+        t = tl.math.tanh(0.7978845608028654 * (a + 0.044715 * (a * a * a)))
+        gelu = (0.5 * a * (1.0 + t)).to(dc.dtype).to(tl.float32)
+        inner = 0.7978845608028654 * (1.0 + 3.0 * 0.044715 * a * a)
+        slope = 0.5 * (1.0 + t) + 0.5 * a * (1.0 - t * t) * inner
+        tl.store(da_ptr + offsets, ((dc * b).to(tl.float32) * slope).to(dc.dtype), mask=mask)
+        tl.store(db_ptr + offsets, (dc.to(tl.float32) * gelu).to(dc.dtype), mask=mask)

@@ -33,11 +33,11 @@ _EXPLANATION = """\
 ## How the figures come about
 
 - **GEGLU, eager less Liger.** The pull request gives times of a whole MLP, one sample each; what the two differ by is
-  the activation, and the noise is about 20% of it. Liger's side is this project's kernel in Liger's arithmetic and
-  default tiling. Eager's is one kernel an operator: `gelu` and a product forward, two products and `gelu_backward`
-  backward, in the arithmetic that Huawei publishes for these parts (cann-ops, `GeluGrad`, here without its test for
-  NaN) and in tiles of 8192 elements. How Huawei tiles them is not known; from 4096 to 8192 the backward ratios move by
-  0.03. The vector unit limits `gelu_backward`, not memory: had eager only to move its bytes, they would be 0.6 to 0.8.
+  the activation, and the noise is about 20% of it. Liger's side is a kernel in its arithmetic with its default tiling.
+  Eager's is one kernel an operator: `gelu` and a product forward, two products and `gelu_backward` backward, in the
+  arithmetic that Huawei publishes for these parts (cann-ops, `GeluGrad`, here without its test for NaN) and in tiles of
+  8192 elements. How Huawei tiles them is not known; from 4096 to 8192 the backward ratios move by 0.03. The vector unit
+  limits `gelu_backward`, not memory: had eager only to move its bytes, they would be 0.6 to 0.8.
 - **Triton copy.** The wall times have the host's time in them. It is 114 us: the wall time of one program, less the
   time of a program, which is what 48 programs take longer than 40. The 48 programs run on 40 cores in two rounds. In
   L2: 2 MiB a program read and as much written, 192 MiB in all. From memory: twice that.
@@ -85,8 +85,8 @@ def summary_of(rows: Sequence[Row]) -> str:
     ratios = [row.ratio for row in counted]
     inside = sum(row.interval[0] <= row.measured <= row.interval[1] for row in counted)
     lines = [
-        f"{len(counted)} rows count. In the median the model's figure is {_median(counted):.2f} of the measured one,",
-        f"{min(ratios):.2f} times at least and {max(ratios):.2f} at most; {inside} measured figures lie in 10-90%.",
+        f"{len(counted)} rows count. In the median the model's figure is {_median(counted):.2f} times the measured",
+        f"one, {min(ratios):.2f} times at least and {max(ratios):.2f} at most; {inside} measured figures lie in 10-90%.",
         "The medians by source:",
         "",
     ]

@@ -10,10 +10,8 @@ import numpy as np
 
 from geglu_kernels.grid import ceil_div
 from geglu_tune.devices.profiles import find_profile
-from geglu_tune.devices.virtual.cache import cached_compile
-from geglu_tune.devices.virtual.compiler import Request
 from geglu_tune.devices.virtual.cost import Cycles
-from geglu_tune.devices.virtual.validation.bench import Launch, chip, program_of
+from geglu_tune.devices.virtual.validation.bench import Launch, chip
 from geglu_tune.heuristics import default_tiling
 from geglu_tune.tiling import Workload
 
@@ -93,9 +91,8 @@ def _liger_rows() -> Iterator[Row]:
 
 
 def _liger_seconds(direction: str, n: int) -> Cycles:
-    workload = Workload(f"geglu_{direction}", (n,), "bf16")
-    tiling = default_tiling(workload, find_profile(_B4).device)
-    return chip(_B4).seconds(program_of(cached_compile(Request.of(workload, tiling, _B4))), n, tiling)
+    tiling = default_tiling(Workload(f"geglu_{direction}", (n,), "bf16"), find_profile(_B4).device)
+    return Launch(_B4, f"liger_geglu_{direction}", "bf16", n, tiling.block_size, tiling.programs).seconds()
 
 
 def _eager_seconds(direction: str, n: int) -> Cycles:

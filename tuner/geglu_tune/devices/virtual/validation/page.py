@@ -86,7 +86,7 @@ def summary_of(rows: Sequence[Row]) -> str:
     inside = sum(row.interval[0] <= row.measured <= row.interval[1] for row in counted)
     lines = [
         f"{len(counted)} rows count. In the median the model's figure is {_median(counted):.2f} times the measured",
-        f"one, {min(ratios):.2f} times at least and {max(ratios):.2f} at most; {inside} measured figures lie in 10-90%.",
+        f"one, {min(ratios):.2f} at least and {max(ratios):.2f} at most; {inside} measured figures lie in 10-90%.",
         "The medians by source:",
         "",
     ]

@@ -13,6 +13,8 @@ _SPECIAL = (0.0, -0.0, 4.9, -4.9, 10.0, -10.0, np.nan)
 _INFINITE = (np.inf, -np.inf)
 """In a alone: times a gelu that may rightly have rounded to 0, an infinite b or dc is NaN or infinite by chance."""
 _LARGE = {"bf16": 3e38, "fp16": 6e4, "fp32": 3e38}
+_LARGE_FACTOR = {"bf16": 1e18, "fp16": 2e2, "fp32": 1e18}
+"""Of b and dc: their product must not overflow, for infinity times a slope that rounds to 0 is NaN for any form."""
 _SPECIAL_SHARE = 1 / 256
 """Elements of each input that are special values; few, so that most meet ordinary ones in the other inputs."""
 _WIDE = 4.0
@@ -44,6 +46,7 @@ def _values(random: np.random.Generator, n: int, name: str, dtype: str) -> Tenso
     values = random.standard_normal(n, np.float32)
     values[: n // 2] *= _WIDE
     places = random.integers(n, size=int(n * _SPECIAL_SHARE))
-    special = (*_SPECIAL, _LARGE[dtype], -_LARGE[dtype], *(_INFINITE if name == "a" else ()))
+    large = _LARGE[dtype] if name == "a" else _LARGE_FACTOR[dtype]
+    special = (*_SPECIAL, large, -large, *(_INFINITE if name == "a" else ()))
     values[places] = random.choice(special, size=places.size)
     return values.astype(numpy_dtype(dtype))

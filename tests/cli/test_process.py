@@ -107,7 +107,7 @@ def in_terminal(process, columns, *args, **options):
         printed += chunk
     os.close(ours)
     running.communicate()
-    assert running.returncode == 0
+    assert running.returncode == 0, printed
     return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", printed.decode()).replace("\r\n", "\n")
 
 

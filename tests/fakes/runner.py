@@ -15,8 +15,8 @@ from geglu_tune.tiling import Choice, Device, Measurement, Source, Status, Tilin
 FAKE_DEVICE = Device("FakeSoc", vector_cores=40, ub_bytes=196_608, gm_gbps=800.0)
 
 _CYCLES_A_TILE = 400
-_CYCLES_AN_ELEMENT = {"tanh": 0.45, "sigmoid": 0.30}
-_FP32_TEMPORARIES = {"tanh": 3, "sigmoid": 2}
+_CYCLES_AN_ELEMENT = {"tanh": 0.45}
+_FP32_TEMPORARIES = {"tanh": 3}
 
 
 def ub_needed(workload: Workload, tiling: Tiling) -> int:
@@ -24,7 +24,7 @@ def ub_needed(workload: Workload, tiling: Tiling) -> int:
     spec = KERNELS[workload.kernel]
     tensors = len(spec.inputs) + len(spec.outputs)
     tile = tensors * DTYPE_BYTES[workload.dtype] * (2 if tiling.multibuffer else 1)
-    return tiling.block_size * (tile + 4 * _FP32_TEMPORARIES[tiling.form])
+    return tiling.block_size * (tile + 4 * _FP32_TEMPORARIES.get(tiling.form, 2))
 
 
 def modelled_us(workload: Workload, tiling: Tiling) -> float:
@@ -32,7 +32,7 @@ def modelled_us(workload: Workload, tiling: Tiling) -> float:
     rounds = ceil_div(ceil_div(workload.n, tiling.block_size), tiling.programs)
     bytes_a_cycle = 10.0
     moved = KERNELS[workload.kernel].bytes_moved(tiling.block_size, workload.dtype) / bytes_a_cycle
-    computed = tiling.block_size * _CYCLES_AN_ELEMENT[tiling.form] * len(KERNELS[workload.kernel].inputs)
+    computed = tiling.block_size * _CYCLES_AN_ELEMENT.get(tiling.form, 0.30) * len(KERNELS[workload.kernel].inputs)
     overlap = max(moved, computed) if tiling.multibuffer else moved + computed
     strides = 1.0 if tiling.loop_order == "strided" else 1.003
     return rounds * (_CYCLES_A_TILE + overlap * strides) / 1500 + 1.0 + 0.01 * tiling.programs

@@ -111,6 +111,17 @@ def test_trials_of_another_compiler_or_device_do_not_count(store, changed):
     assert len(other.ran) == 8
 
 
+@pytest.mark.parametrize("changed", [{"toolchain": {"fake-compiler": "2.0"}}, {"seed": 7}])
+def test_trials_of_another_compiler_or_seed_do_not_steer_the_search(store, tmp_path, changed):
+    """What overflowed or was fast with one compiler says nothing of the next; a seed stands for itself."""
+    seed = changed.pop("seed", 0)
+    sweep(store, FakeRunner(**changed), WORKLOADS[:1], seed=seed)
+    sweep(store, FakeRunner(), WORKLOADS[1:2], trials=24)
+    with Store.open(tmp_path / "alone.db", create=True) as alone:
+        sweep(alone, FakeRunner(), WORKLOADS[1:2], trials=24)
+        assert tried(store)[32:] == tried(alone)
+
+
 def test_another_seed_is_another_study(store):
     sweep(store, FakeRunner(), WORKLOADS[:1], trials=16, seed=0)
     other = FakeRunner()
@@ -127,9 +138,9 @@ def test_a_later_shape_reuses_what_is_compiled(store):
 
 def test_tilings_that_compile_to_one_program_are_one_trial(store):
     """A compiler that drops multi-buffering by itself makes two requests the same program."""
-    device = Device("Small", vector_cores=40, ub_bytes=24_576, gm_gbps=800.0)
+    device = Device("Small", vector_cores=4, ub_bytes=24_576, gm_gbps=800.0)
     runner = FakeRunner(device=device, drops_multibuffer=True)
-    sweep(store, runner, [Workload("geglu_forward", (1280,), "bf16")], trials=32)
+    sweep(store, runner, [Workload("geglu_forward", (1280,), "bf16")], trials=64)
     trials = [trial for _, trial in store.all_trials()]
     pruned = [trial for trial in trials if trial.measurement.status is Status.PRUNED]
     assert pruned
@@ -143,6 +154,11 @@ def test_tilings_that_compile_to_one_program_are_one_trial(store):
             trial.tiling.programs,
             trial.measurement.time_us,
         )
+    grids = {}
+    for trial in trials:
+        if trial.measurement.status is Status.OK:
+            grids.setdefault(trial.measurement.program, []).append(trial.tiling.programs)
+    assert [3, 4] in grids.values()  # one program on two grids is two trials
     assert store.best()[0].best.measurement.status is Status.OK
     assert store.best()[0].ok == len(trials) - len(pruned)
 
@@ -247,7 +263,7 @@ def record(number, block, time_us, ub_bytes=1000, status=Status.OK):
 def test_ties_fall_to_the_default_then_to_the_smaller_ub_use():
     """triton-ascend#1582: of equally fast tilings always the same one is best."""
     default = Tiling(8192, 40)
-    trials = [record(1, 4096, 100.0), record(0, 8192, 100.0 * (1 + 1e-12)), record(2, 2048, 101.0)]
+    trials = [record(1, 4096, 100.0), record(0, 8192, 100.0 * (1 + 1e-12), 2000), record(2, 2048, 101.0)]
     assert pick_best(trials, default).number == 0
     trials = [record(0, 8192, 120.0), record(1, 4096, 100.0, 900), record(2, 2048, 100.0, 800)]
     assert pick_best(trials, default).number == 2

@@ -74,7 +74,7 @@ _WRAPPED_WIDTH = 24
 _HEAD_RULE = box.Box("    \n    \n ── \n    \n    \n    \n    \n    \n")
 
 _TILING = (BLOCK_SIZE, PROGRAMS, MULTIBUFFER, FORM, LOOP_ORDER, UB, TIME)
-_DISPENSABLE = (GBPS, UB, PROGRAMS, MULTIBUFFER, LOOP_ORDER)
+_DISPENSABLE = (GBPS, REGRET, UB, PROGRAMS, MULTIBUFFER, LOOP_ORDER)
 """What a terminal too narrow for all goes without, first to go first."""
 
 
@@ -156,10 +156,12 @@ def _print_groups(console: Console, records: Sequence[Record], layout: Layout) -
 
 
 def _telling(columns: Sequence[Column], records: Sequence[Record]) -> list[Column]:
-    """Without the columns that would say the obvious: one device, the usual loop order."""
+    """Without the columns that would say the obvious: one device, the usual loop order, no regret known."""
     obvious = {LOOP_ORDER} if all(record.get("loop_order", "strided") == "strided" for record in records) else set()
     if len({record["device"] for record in records}) == 1:
         obvious.add(DEVICE)
+    if all(record.get("regret") is None for record in records):
+        obvious.add(REGRET)
     return [column for column in columns if column not in obvious]
 
 

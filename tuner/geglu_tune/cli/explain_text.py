@@ -12,6 +12,7 @@ from geglu_tune.devices.virtual.analysis import Analysis, Limit
 from geglu_tune.devices.virtual.chain import Link, links, once
 from geglu_tune.devices.virtual.explain import Explanation, Refusal, Spread, spread_of
 from geglu_tune.devices.virtual.listing import Instruction
+from geglu_tune.devices.virtual.ubmap import UbBuffer
 from geglu_tune.devices.virtual.verdict import FEW_TILES, chain_pipes, format_seconds, verdict
 from geglu_tune.tiling import Tiling, Workload
 
@@ -104,7 +105,7 @@ def _times(explanation: Explanation) -> Iterator[str]:
     yield _time(f"BLOCK_SIZE {asked.tiling.block_size}", spread_of(asked))
     if isinstance(default, Analysis) and default is not asked and ratio:
         yield _time(f"default, BLOCK_SIZE {default.tiling.block_size}", spread_of(default))
-        between = f"{ratio.low:.3f} - {ratio.high:.3f}; slower in {slower} of {draws} draws"
+        between = f"{ratio.low:.3f} - {ratio.high:.3f}; slower in {slower} of {draws}"
         yield f"  {'ratio':28}{ratio.nominal:>11.3f}   {between}"
     if not spread_of(asked).low <= asked.seconds[0] <= spread_of(asked).high:
         yield "  Nominal lies outside where the profile's ranges reach further to one side."
@@ -168,19 +169,21 @@ def _span(link: Link) -> str:
 def _ub(analysis: Analysis) -> Iterator[str]:
     used, available = analysis.program.ub_bytes, analysis.profile.device.ub_bytes
     yield f"{used:,} of {available:,} bytes in use ({used / available:.1%})."
-    yield f"  {'#':>2} {'address':>8} {'bytes':>7}  dtype holds      tiles  life in a tile           shares with"
+    yield f"  {'#':>2} {'address':>8} {'bytes':>7}  {'dtype':5} {'holds':9} tile  {'life in a tile':23} shares with"
     for buffer in analysis.ub.buffers:
-        holds = ", ".join(buffer.tensors) or "temporary"
-        life = f"{_numbered(buffer.first)} - {_numbered(buffer.last)}"
-        if buffer.first.number == buffer.last.number:
-            life = f"{_numbered(buffer.first)}, never read"
-        turns = "all" if len(buffer.turns) > 1 else ("even", "odd")[buffer.turns[0]]
-        shares = " ".join(map(str, buffer.shares))
-        yield (
-            f"  {buffer.number:>2} {buffer.address:>8,} {buffer.bytes:>7,}  {buffer.dtype:5} {holds:10} "
-            f"{turns:5}  {life:24} {shares}"
-        ).rstrip()
+        yield _buffer(buffer)
     yield from _buffering(analysis)
+
+
+def _buffer(buffer: UbBuffer) -> str:
+    holds = ",".join(buffer.tensors) or "temporary"
+    life = f"{_numbered(buffer.first)} - {_numbered(buffer.last)}"
+    if buffer.first.number == buffer.last.number:
+        life = f"{_numbered(buffer.first)}, never read"
+    tile = "all" if len(buffer.turns) > 1 else ("even", "odd")[buffer.turns[0]]
+    shares = ",".join(map(str, buffer.shares))
+    place = f"{buffer.number:>2} {buffer.address:>8,} {buffer.bytes:>7,}"
+    return f"  {place}  {buffer.dtype:5} {holds:9} {tile:4}  {life:23} {shares}".rstrip()
 
 
 def _buffering(analysis: Analysis) -> Iterator[str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -107,20 +106,28 @@ def explain(soc: str, workload: Workload, tiling: Tiling) -> Explanation | Refus
 def largest_block(refusal: Refusal) -> int | None:
     """The largest BLOCK_SIZE below the refused one that compiles, all else equal; None if none does.
 
-    The compiler's UB plan grows with the tile, so this is a bisection, begun where the refusal says it would fit.
+    The compiler's UB plan grows with the tile, so this is a bisection, which begins where the refusal says it would
+    fit. Whatever compiles keeps one live fp32 tile at least.
     """
-    block = refusal.tiling.block_size
-    guess = block
-    if refusal.needed_bytes is not None:
-        guess = block * refusal.available_bytes // refusal.needed_bytes // BLOCK_STEP * BLOCK_STEP
+    profile = find_profile(refusal.soc)
+    low, high = 0, min(refusal.tiling.block_size, refusal.available_bytes // _FP32_BYTES + BLOCK_STEP)
+    guess = _fitting(refusal)
+    while high - low > BLOCK_STEP:
+        guessed = low < guess < high
+        probe = guess if guessed else (low + high) // 2 // BLOCK_STEP * BLOCK_STEP
+        found = _analyse(profile, refusal.workload, replace(refusal.tiling, block_size=probe))
+        if isinstance(found, Refusal):
+            high, guess = probe, _fitting(found)
+        else:
+            low, guess = probe, probe + BLOCK_STEP if guessed else 0
+    return low or None
 
-    def fits(candidate: int) -> bool:
-        tiling = replace(refusal.tiling, block_size=candidate)
-        return cached_compile(Request.of(refusal.workload, tiling, refusal.soc)).status is Status.OK
 
-    # One live fp32 tile alone must fit.
-    limit = min(block, refusal.available_bytes // _FP32_BYTES + BLOCK_STEP)
-    return _bisect(fits, ceil_div(limit, BLOCK_STEP) * BLOCK_STEP, (guess, guess + BLOCK_STEP)) or None
+def _fitting(refusal: Refusal) -> int:
+    """The BLOCK_SIZE whose need, in proportion, is what there is; 0 where the compiler does not tell the need."""
+    if refusal.needed_bytes is None:
+        return 0
+    return refusal.tiling.block_size * refusal.available_bytes // refusal.needed_bytes // BLOCK_STEP * BLOCK_STEP
 
 
 def spread_of(analysis: Analysis) -> Spread:
@@ -166,15 +173,3 @@ def _analyse(profile: Profile, workload: Workload, tiling: Tiling) -> Analysis |
         needed_bytes=ceil_div(int(need[1]), 8) if need else None,
         available_bytes=int(need[2]) // 8 if need else profile.device.ub_bytes,
     )
-
-
-def _bisect(fits: Callable[[int], bool], refused: int, guesses: tuple[int, ...]) -> int:
-    """The largest multiple of BLOCK_STEP below `refused` that fits; 0 for none."""
-    low, high = 0, refused
-    for probe in guesses:
-        if low < probe < high:
-            low, high = (probe, high) if fits(probe) else (low, probe)
-    while high - low > BLOCK_STEP:
-        probe = (low + high) // 2 // BLOCK_STEP * BLOCK_STEP
-        low, high = (probe, high) if fits(probe) else (low, probe)
-    return low

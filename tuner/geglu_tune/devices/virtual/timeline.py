@@ -36,7 +36,7 @@ class Activity:
     start: float
     end: float
     idle: float
-    """Cycles that the pipe did nothing before the start."""
+    """Cycles that the pipe did nothing before the start; a set does not take part in that."""
     cause: int
     """Index of the activity whose end let it start: the last of those it had to wait for; -1 for none."""
     instruction: Instruction | None = None
@@ -130,7 +130,7 @@ class _Clockwork:
             if self._end(index) > self._end(cause) + _EQUAL_CYCLES:
                 cause = index
         start = max(map(self._end, waited))
-        idle = start - self._end(self._last[pipe])
+        idle = 0.0 if kind is Kind.SET else start - self._end(self._last[pipe])
         index = len(self.activities)
         self.activities.append(
             Activity(

@@ -7,14 +7,15 @@ in Triton's interpreter where TRITON_INTERPRET=1 is set before the first import 
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from geglu_kernels.grid import MAX_PROGRAMS
-from geglu_kernels.launch import TilingLike, default_tiling
+from geglu_kernels.grid import MAX_GPU_PROGRAMS, MAX_PROGRAMS
+from geglu_kernels.launch import TilingLike, default_gpu_tiling, default_tiling
 from geglu_kernels.specs import KERNELS, LOOP_ORDERS
 
 _DTYPES = (torch.bfloat16, torch.float16, torch.float32)
@@ -69,7 +70,7 @@ def _run(kernel: str, inputs: tuple[Tensor, ...], outputs: tuple[Tensor, ...], t
     """Fill the outputs; does nothing for empty tensors, which no runtime can launch."""
     device, n = inputs[0].device, inputs[0].numel()
     if tiling is not None:
-        _check_tiling(kernel, tiling)
+        _check_tiling(kernel, tiling, MAX_GPU_PROGRAMS if device.type == "cuda" else MAX_PROGRAMS)
     if n == 0:
         return
     if device.type == "cpu" and not _interpreting():
@@ -78,37 +79,47 @@ def _run(kernel: str, inputs: tuple[Tensor, ...], outputs: tuple[Tensor, ...], t
         return
     if device.type not in ("cpu", "cuda", "npu"):
         raise ValueError(f"the kernels do not run on device {device}: move the tensors to an npu, cuda or cpu device")
-    tiling = tiling or default_tiling(kernel, n, _cores(device))
+    if tiling is None:
+        tiling = default_gpu_tiling(n) if device.type == "cuda" else default_tiling(kernel, n, _cores(device))
     if device.type == "cpu" and not _interpreter_takes(inputs[0].dtype):
         in_fp32, out_fp32 = [x.float() for x in inputs], [torch.empty_like(x, dtype=torch.float32) for x in outputs]
-        _launch(kernel, in_fp32, out_fp32, n, tiling)
+        launch(kernel, in_fp32, out_fp32, tiling)
         for output, value in zip(outputs, out_fp32, strict=True):
             output.copy_(value)
         return
-    _launch(kernel, inputs, outputs, n, tiling)
+    launch(kernel, inputs, outputs, tiling)
 
 
-def _check_tiling(kernel: str, tiling: TilingLike) -> None:
+def _check_tiling(kernel: str, tiling: TilingLike, most_programs: int) -> None:
     if tiling.form not in KERNELS[kernel].forms:
         raise ValueError(f"{kernel} has no form {tiling.form!r}: choose one of {', '.join(KERNELS[kernel].forms)}")
     if tiling.loop_order not in LOOP_ORDERS:
         raise ValueError(f"there is no loop order {tiling.loop_order!r}: choose one of {', '.join(LOOP_ORDERS)}")
     if tiling.block_size < 1:
         raise ValueError(f"block_size is {tiling.block_size}: it has to be positive")
-    if not 1 <= tiling.programs <= MAX_PROGRAMS:
-        raise ValueError(f"programs is {tiling.programs}: it has to be from 1 to {MAX_PROGRAMS}")
+    if not 1 <= tiling.programs <= most_programs:
+        raise ValueError(f"programs is {tiling.programs}: it has to be from 1 to {most_programs}")
 
 
-def _launch(kernel: str, inputs: Any, outputs: Any, n: int, tiling: TilingLike) -> None:
+def launch(kernel: str, inputs: Sequence[Tensor], outputs: Sequence[Tensor], tiling: TilingLike) -> Any:
+    """Launch a Triton kernel on tensors that are known to match: for a tuner, which owns the outputs.
+
+    Takes non-empty, contiguous tensors of one dtype, number of elements and device; checks nothing. Returns what
+    Triton compiled.
+    """
     from geglu_kernels.geglu import KERNELS as JIT_KERNELS
 
     device = inputs[0].device
-    options = {"multibuffer": tiling.multibuffer} if device.type == "npu" else {}
+    options: dict[str, Any] = {}
+    if device.type == "npu":
+        options["multibuffer"] = tiling.multibuffer
+    elif device.type == "cuda" and tiling.num_warps is not None:
+        options["num_warps"] = tiling.num_warps
     with _current(device):
-        JIT_KERNELS[kernel][(tiling.programs,)](
+        return JIT_KERNELS[kernel][(tiling.programs,)](
             *inputs,
             *outputs,
-            n,
+            inputs[0].numel(),
             BLOCK_SIZE=tiling.block_size,
             FORM=tiling.form,
             LOOP_ORDER=tiling.loop_order,

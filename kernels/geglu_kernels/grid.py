@@ -5,6 +5,9 @@ from __future__ import annotations
 MAX_PROGRAMS = 65535
 """Largest grid that the Ascend runtime launches (coreDim is 16 bits)."""
 
+MAX_GPU_PROGRAMS = 2**31 - 1
+"""Largest grid of a CUDA device in its first dimension."""
+
 _INT32_MAX = 2**31 - 1
 
 

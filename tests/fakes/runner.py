@@ -57,6 +57,12 @@ class FakeRunner:
     def kernel_hash(self, kernel: str) -> str:
         return hashlib.sha256(kernel.encode()).hexdigest()
 
+    def check(self, workload: Workload) -> None:
+        pass
+
+    def suggest(self, workload: Workload) -> Sequence[Tiling]:
+        return ()
+
     def run(self, workload: Workload, tilings: Sequence[Tiling]) -> Iterator[Measurement]:
         for tiling in tilings:
             if len(self.ran) == self.interrupt_after:

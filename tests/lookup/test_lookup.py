@@ -195,7 +195,7 @@ def test_an_unknown_soc_gets_a_default_for_cores_that_are_called_unknown(databas
 
 
 def test_an_unknown_soc_is_served_what_was_tuned_on_its_name(database: Store):
-    h200 = replace(DEVICE, soc="NVIDIA H200", vector_cores=132, ub_bytes=232_448)
+    h200 = replace(DEVICE, soc="NVIDIA H200", vector_cores=132, ub_bytes=0)
     keep_best(database, replace(TUNED, programs=132), provenance=replace(MEASURED, device=h200))
     served = lookup("geglu_forward", (8192, 11008), "bf16", device="NVIDIA H200")
     assert (served.origin, served.programs, served.source) == ("exact", 132, Source.MEASURED)

@@ -84,12 +84,19 @@ def fit_tiles(
 
 
 def default_tiling(workload: Workload, device: Device) -> Tiling:
-    """What Liger's Ascend GEGLU would launch; but never an empty grid (Liger-Kernel#1219) or one too large."""
+    """What Liger's Ascend GEGLU would launch; but never an empty grid (Liger-Kernel#1219) or one too large.
+
+    On a GPU it is the flat kernels' own default: Liger's GEGLU is no flat kernel there.
+    """
     from geglu_kernels.grid import MAX_PROGRAMS, ceil_div
+    from geglu_kernels.launch import default_gpu_tiling
     from geglu_kernels.specs import KERNELS
     from geglu_tune.tiling import Tiling
 
     n = workload.n
+    if device.is_gpu:
+        gpu = default_gpu_tiling(n)
+        return Tiling(gpu.block_size, gpu.programs, gpu.multibuffer, gpu.form, gpu.loop_order, gpu.num_warps)
     multiplier = KERNELS[workload.kernel].liger_multiplier
     ((fitting,),) = fit_tiles(device.ub_bytes * 8, _SAFETY_MARGIN, _DTYPE_BYTES, multiplier, ((n,),), (0,))
     block_size = max(MIN_BLOCK, fitting)

@@ -11,14 +11,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from geglu_kernels.grid import MAX_PROGRAMS, balanced_programs, ceil_div
+from geglu_kernels.grid import MAX_GPU_PROGRAMS, MAX_PROGRAMS, balanced_programs, ceil_div
 from geglu_kernels.specs import KERNELS, LOOP_ORDERS
 from geglu_tune.dbfile import NAME_ANOTHER, has_database
 from geglu_tune.devices.profiles import find_profile
 from geglu_tune.errors import GegluTuneError
 from geglu_tune.heuristics import MIN_BLOCK, default_tiling, ub_bits_from_environment
 from geglu_tune.paths import database_path
-from geglu_tune.tiling import Device, Source, Tiling, Workload
+from geglu_tune.tiling import Device, Source, Tiling, Workload, on_gpu_grid
 
 _DTYPES = {
     "bf16": "bf16",
@@ -35,11 +35,7 @@ _UNKNOWN_CORES = 20  # what Liger assumes where the driver does not tell (Liger-
 _SMALLEST_UB_BYTES = 192 * 1024
 _BUSY_TIMEOUT_S = 1.0  # a job does not wait for a database
 
-_SELECT = """
-select kernel, dtype, soc, vector_cores, ub_bytes, n, source, time_us,
-       block_size, programs, multibuffer, form, loop_order, used_at, provenance_id
-from best_tilings
-"""
+_SELECT = "select * from best_tilings"  # older files have fewer columns
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -66,6 +62,8 @@ class ServedTiling(Tiling):
             f"block_size={self.block_size}, programs={self.programs}, multibuffer={self.multibuffer}, "
             f"form={self.form!r}, loop_order={self.loop_order!r}, origin={self.origin!r}"
         ]
+        if self.num_warps is not None:
+            shown.append(f"num_warps={self.num_warps}")
         if self.source is not None:
             shown.append(f"source={self.source.value!r}, time_us={self.time_us:.6g}")
         if self.distance:
@@ -94,14 +92,17 @@ class _Target:
     def device(self) -> Device:
         """The device to compute a default for."""
         return Device(
-            self.soc, self.vector_cores or _UNKNOWN_CORES, self.ub_bytes or _SMALLEST_UB_BYTES, gm_gbps=math.nan
+            self.soc,
+            self.vector_cores or _UNKNOWN_CORES,
+            _SMALLEST_UB_BYTES if self.ub_bytes is None else self.ub_bytes,
+            gm_gbps=math.nan,
         )
 
     def __str__(self) -> str:
         cores = (
             f"unknown cores, taken as {_UNKNOWN_CORES}" if self.vector_cores is None else f"{self.vector_cores} cores"
         )
-        return f"{self.soc} ({cores}, {self.device.ub_bytes} bytes of UB)"
+        return f"{self.soc} ({cores}, {self.device.ub_bytes} bytes of UB)" if self.ub_bytes != 0 else self.soc
 
 
 def parse_workload(kernel: str, shape: int | Sequence[int], dtype: object) -> Workload:
@@ -141,7 +142,7 @@ class Index:
         if n and table:
             row = min(table.values(), key=lambda row: (abs(math.log(n / row["n"])), row["n"]))
             reason = f"tuned for {row['n']} elements, the nearest of {len(table)} sizes on {target}"
-            return _served(_fit(_tiling(row), n, row["vector_cores"]), row, n, target, reason)
+            return _served(_fit(_tiling(row), row, n), row, n, target, reason)
         reason = self._nothing_because or f"no tuning of {workload.kernel} {workload.dtype} for {target}"
         return _served(
             default_tiling(workload, target.device), None, n, target, reason if n else "0 elements: nothing to launch"
@@ -197,11 +198,16 @@ def _resolve(device: str | Device) -> _Target:
             known = find_profile(_family(device)).device
             target = _Target(known.soc, known.vector_cores, known.ub_bytes)
         except GegluTuneError:
-            target = _Target(device.strip(), None, None)
+            target = _Target(device.strip(), None, 0 if _is_gpu(device) else None)
     else:
         raise ValueError(f"bad device {device!r}: it is the name of a SoC, or a Device")
     ub_bits = ub_bits_from_environment()
-    return target if ub_bits is None else replace(target, ub_bytes=ub_bits // 8)
+    return target if ub_bits is None or target.ub_bytes == 0 else replace(target, ub_bytes=ub_bits // 8)
+
+
+def _is_gpu(soc: str) -> bool:
+    """Whether a device's name is one that CUDA gives; a GPU has no UB."""
+    return soc.strip().lower().startswith("nvidia")
 
 
 def _family(soc: str) -> str:
@@ -213,10 +219,12 @@ def _family(soc: str) -> str:
 
 def _is_sane(row: Mapping[str, Any]) -> bool:
     """Whether a row can be launched at all; a database may have been edited by hand."""
-    numbers = [row[name] for name in ("vector_cores", "ub_bytes", "n", "block_size", "programs")]
+    numbers = [row[name] for name in ("vector_cores", "n", "block_size", "programs")]
     return (
         all(isinstance(number, int) and number > 0 for number in numbers)
-        and row["programs"] <= MAX_PROGRAMS
+        and isinstance(row["ub_bytes"], int)
+        and row["ub_bytes"] >= 0
+        and row["programs"] <= (MAX_PROGRAMS if row["ub_bytes"] else MAX_GPU_PROGRAMS)
         and isinstance(row["time_us"], float)
         and isinstance(row["used_at"], str)
         and row["source"] in set(Source)
@@ -231,11 +239,17 @@ def _rank(row: Mapping[str, Any]) -> tuple[Any, ...]:
 
 
 def _tiling(row: Mapping[str, Any]) -> Tiling:
-    return Tiling(row["block_size"], row["programs"], bool(row["multibuffer"]), row["form"], row["loop_order"])
+    num_warps = row["num_warps"] if "num_warps" in row.keys() else None  # noqa: SIM118  a sqlite3.Row is no dict
+    return Tiling(
+        row["block_size"], row["programs"], bool(row["multibuffer"]), row["form"], row["loop_order"], num_warps
+    )
 
 
-def _fit(tiling: Tiling, n: int, cores: int) -> Tiling:
+def _fit(tiling: Tiling, row: Mapping[str, Any], n: int) -> Tiling:
     """A tiling of another size, for n elements: no larger block than gives every core something to do."""
+    if row["ub_bytes"] == 0:
+        return on_gpu_grid(tiling, row["n"], n)
+    cores = row["vector_cores"]
     share = ceil_div(ceil_div(n, cores), MIN_BLOCK) * MIN_BLOCK
     block_size = min(tiling.block_size, share)
     return replace(tiling, block_size=block_size, programs=balanced_programs(n, block_size, cores))
@@ -249,6 +263,7 @@ def _served(tiling: Tiling, row: Mapping[str, Any] | None, n: int, target: _Targ
         tiling.multibuffer,
         tiling.form,
         tiling.loop_order,
+        tiling.num_warps,
         origin="default" if row is None else "nearest" if distance else "exact",
         source=None if row is None else Source(row["source"]),
         soc=target.soc,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from geglu_tune.devices.protocol import Runner
 from geglu_tune.policy import POLICY
-from geglu_tune.space import Space
+from geglu_tune.spaces import space_of
 from geglu_tune.store import Store
 from geglu_tune.sweep import check_workloads, provenance_of
 from geglu_tune.tiling import Source, Workload
@@ -51,7 +51,7 @@ def plan(
     studies = []
     opened: set[tuple[str, str]] = set()
     for workload in check_workloads(workloads):
-        size = len(Space(workload, runner.device))
+        size = len(space_of(workload, runner.device))
         stored = 0 if store is None or fresh else _stored(store, runner, workload, seed)
         left = max(0, min(trials, size) - stored)
         shared = (workload.kernel, workload.dtype) in opened

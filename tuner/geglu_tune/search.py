@@ -12,17 +12,14 @@ import math
 import warnings
 from collections import deque
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from itertools import chain
+from dataclasses import dataclass
 
 import optuna
 from optuna.distributions import BaseDistribution, CategoricalDistribution, IntDistribution
 from optuna.trial import TrialState
 
-from geglu_kernels.grid import ceil_div
-from geglu_kernels.specs import LOOP_ORDERS
 from geglu_tune.policy import POLICY, Policy
-from geglu_tune.space import BLOCK_STEP, Space, Variant, program_choices
+from geglu_tune.spaces import AnySpace
 from geglu_tune.tiling import Measurement, Status, Tiling
 
 
@@ -36,16 +33,20 @@ class Prior:
 
 
 class Search:
-    """One study's search. Call `ask`, then `tell` for every tiling it gave, in that order, until it gives none."""
+    """One study's search. Call `ask`, then `tell` for every tiling it gave, in that order, until it gives none.
+
+    `hints` are tilings to open with, best first, where something is known of them from elsewhere.
+    """
 
     def __init__(
         self,
-        space: Space,
+        space: AnySpace,
         default: Tiling,
         *,
         seed: int = 0,
         budget: int = POLICY.trials,
         priors: Sequence[Prior] = (),
+        hints: Sequence[Tiling] = (),
         policy: Policy = POLICY,
     ) -> None:
         self._space = space
@@ -56,7 +57,7 @@ class Search:
         self._sampled: dict[Tiling, optuna.Trial] = {}
         for prior in priors:
             self._learn_overflow(prior.tiling, prior.measurement)
-        self._queue = deque(self._opening(default, priors))
+        self._queue = deque(self._opening(default, priors, hints))
         self._distributions = _distributions(space)
         self._study = _new_study(_seed(space, seed), policy)
 
@@ -79,7 +80,7 @@ class Search:
         if trial is None:
             return
         if measurement.time_us is not None:
-            self._study.tell(trial, measurement.time_us)
+            self._study.tell(trial, measurement.score)
         else:
             self._study.tell(trial, state=TrialState.PRUNED)
 
@@ -98,12 +99,11 @@ class Search:
             return None
         for _ in range(self._policy.proposals):
             trial = self._study.ask(self._distributions)
-            tiling = self._tiling(trial)
+            tiling = self._space.tiling(trial.params)
             if tiling in self._open:
                 self._sampled[tiling] = trial
                 return tiling
-            # PRUNED counts as a bad result and so teaches the sampler; FAIL is forgotten.
-            self._study.tell(trial, state=TrialState.FAIL if tiling in self._asked else TrialState.PRUNED)
+            self._study.tell(trial, state=TrialState.FAIL)  # which the sampler forgets
         nearest = min(self._open, key=lambda candidate: _distance(candidate, tiling))
         self._enqueue(nearest)
         return nearest
@@ -114,7 +114,7 @@ class Search:
             family, least = _family(tiling), tiling.block_size
             self._open = {t: None for t in self._open if t.block_size < least or _family(t) != family}
 
-    def _opening(self, default: Tiling, priors: Sequence[Prior]) -> Iterator[Tiling]:
+    def _opening(self, default: Tiling, priors: Sequence[Prior], hints: Sequence[Tiling]) -> Iterator[Tiling]:
         """The tilings tried before the sampler is asked: all of them where they are fewer than the budget."""
         yield default
         if len(self._open) <= self._budget:
@@ -122,70 +122,28 @@ class Search:
             return
         known = self._bests_of_nearest(priors)
         room = self._budget - min(self._policy.fresh, self._budget // 4) - 1
-        if known:
-            opening = [*self._even(Variant.of(known[0])), *known]
-        else:
-            of_forms = [replace(Variant.of(default), form=form) for form in self._space.forms]
-            opening = [*self._variations(default), *chain.from_iterable(map(self._even, of_forms))]
-        yield from opening[:room]
-
-    def _variations(self, default: Tiling) -> list[Tiling]:
-        """The default tiling with one choice changed, to learn early what each is worth."""
-        variant = Variant.of(default)
-        changed = [replace(variant, form=form) for form in self._space.forms]
-        changed += [replace(variant, multibuffer=not variant.multibuffer)]
-        changed += [replace(variant, loop_order=order) for order in LOOP_ORDERS]
-        return [self._space.grids(other)[0] for other in changed if other != variant]
-
-    def _even(self, variant: Variant) -> list[Tiling]:
-        """Tilings whose BLOCK_SIZE splits a small n into the same number of tiles for every core."""
-        n, cores = self._space.workload.n, max(1, self._space.device.vector_cores)
-        first = ceil_div(n, cores * self._space.max_block(multibuffer=variant.multibuffer))
-        rounds = range(first, min(first + self._policy.even_rounds, self._policy.largest_even_rounds + 1))
-        blocks = [ceil_div(ceil_div(n, cores * tiles), BLOCK_STEP) * BLOCK_STEP for tiles in rounds]
-        return [self._space.grids(replace(variant, block_size=block))[0] for block in blocks]
+        opening = [*self._space.even(known[0]), *known] if known else self._space.opening(default)
+        yield from [*hints, *opening][:room]
 
     def _bests_of_nearest(self, priors: Sequence[Prior]) -> list[Tiling]:
         """The tilings of the study of the nearest n, fastest first, each on this workload's grid of the same kind."""
         if not priors:
             return []
-        n, cores = self._space.workload.n, self._space.device.vector_cores
+        n = self._space.workload.n
         nearest = min((prior.n for prior in priors), key=lambda other: abs(math.log(other / n)))
-        done = [
-            (p.measurement.time_us, p.tiling) for p in priors if p.n == nearest and p.measurement.time_us is not None
-        ]
-        tilings = []
-        for _, tiling in sorted(done, key=lambda pair: pair[0]):
-            fewest = tiling.programs == program_choices(nearest, tiling.block_size, cores)[0]
-            tilings.append(self._space.grids(Variant.of(tiling))[0 if fewest else -1])
-        return tilings
+        done = [p for p in priors if p.n == nearest and p.measurement.time_us is not None]
+        return [self._space.carried(p.tiling, nearest) for p in sorted(done, key=lambda p: p.measurement.score)]
 
     def _enqueue(self, tiling: Tiling) -> None:
         """Make a tiling that the sampler did not propose known to it; the default may lie outside the space."""
         if not self._space.refusal(tiling):
-            self._study.enqueue_trial(self._params(tiling))
+            self._study.enqueue_trial(self._space.params(tiling))
             self._sampled[tiling] = self._study.ask(self._distributions)
-
-    def _params(self, tiling: Tiling) -> dict[str, object]:
-        choices = program_choices(self._space.workload.n, tiling.block_size, self._space.device.vector_cores)
-        return {
-            "blocks": tiling.block_size // BLOCK_STEP,
-            "multibuffer": tiling.multibuffer,
-            "form": tiling.form,
-            "loop_order": tiling.loop_order,
-            "every_core": tiling.programs != choices[0],
-        }
-
-    def _tiling(self, trial: optuna.Trial) -> Tiling:
-        params = trial.params
-        block = params["blocks"] * BLOCK_STEP
-        variant = Variant(block, params["multibuffer"], params["form"], params["loop_order"])
-        return self._space.grids(variant)[-1 if params["every_core"] else 0]
 
 
 def _family(tiling: Tiling) -> tuple[object, ...]:
     """The same for tilings that differ in BLOCK_SIZE and grid alone."""
-    return (tiling.multibuffer, tiling.form, tiling.loop_order)
+    return (tiling.multibuffer, tiling.form, tiling.loop_order, tiling.num_warps)
 
 
 def _distance(candidate: Tiling, wanted: Tiling) -> tuple[float, ...]:
@@ -195,19 +153,16 @@ def _distance(candidate: Tiling, wanted: Tiling) -> tuple[float, ...]:
     return (unlike, ratio, candidate.block_size, abs(candidate.programs - wanted.programs))
 
 
-def _distributions(space: Space) -> dict[str, BaseDistribution]:
-    largest = max(space.max_block(multibuffer=False), BLOCK_STEP)
+def _distributions(space: AnySpace) -> dict[str, BaseDistribution]:
     return {
-        # By ratio: 256 to 512 elements is as big a step as 8192 to 16384.
-        "blocks": IntDistribution(1, largest // BLOCK_STEP, log=True),
-        "multibuffer": CategoricalDistribution((True, False)),
-        "form": CategoricalDistribution(space.forms),
-        "loop_order": CategoricalDistribution(LOOP_ORDERS),
-        "every_core": CategoricalDistribution((False, True)),
+        name: IntDistribution(values[0], values[-1], log=True)
+        if isinstance(values, range)
+        else CategoricalDistribution(values)
+        for name, values in space.axes.items()
     }
 
 
-def _seed(space: Space, seed: int) -> int:
+def _seed(space: AnySpace, seed: int) -> int:
     """A seed of its own for every study, the same in every process."""
     device, workload = space.device, space.workload
     text = f"{seed} {workload.kernel} {workload.n} {workload.dtype} {device.soc} {device.vector_cores}"

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from geglu_kernels.grid import MAX_PROGRAMS, balanced_programs, ceil_div
 from geglu_kernels.specs import KERNELS, LOOP_ORDERS
+from geglu_tune.policy import POLICY
 from geglu_tune.tiling import Device, Tiling, Workload
 
 BLOCK_STEP = 256
 """Every BLOCK_SIZE tried is a multiple of this: 256 elements are whole vector repeats and whole 512-byte bursts."""
+
+Axes = Mapping[str, range | Sequence[Any]]
+"""The choices of a search by name: a range of whole numbers, to be stepped through by ratio, or values of no order."""
 
 _FP32_BYTES = 4
 
@@ -44,7 +49,7 @@ def program_choices(n: int, block_size: int, cores: int) -> tuple[int, ...]:
 
 @dataclass(frozen=True)
 class Space:
-    """The tilings that may be tried for one workload on one device."""
+    """The tilings that may be tried for one workload on one NPU."""
 
     workload: Workload
     device: Device
@@ -103,3 +108,60 @@ class Space:
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
+
+    @property
+    def axes(self) -> Axes:
+        """What `params` may hold."""
+        return {
+            # By ratio: 256 to 512 elements is as big a step as 8192 to 16384.
+            "blocks": range(1, max(self.max_block(multibuffer=False) // BLOCK_STEP, 1) + 1),
+            "multibuffer": (True, False),
+            "form": self.forms,
+            "loop_order": LOOP_ORDERS,
+            "every_core": (False, True),
+        }
+
+    def params(self, tiling: Tiling) -> dict[str, Any]:
+        """A tiling of this space as a point on the axes."""
+        choices = program_choices(self.workload.n, tiling.block_size, self.device.vector_cores)
+        return {
+            "blocks": tiling.block_size // BLOCK_STEP,
+            "multibuffer": tiling.multibuffer,
+            "form": tiling.form,
+            "loop_order": tiling.loop_order,
+            "every_core": tiling.programs != choices[0],
+        }
+
+    def tiling(self, params: Mapping[str, Any]) -> Tiling:
+        """The tiling of a point; it may lie outside the space."""
+        block = params["blocks"] * BLOCK_STEP
+        variant = Variant(block, params["multibuffer"], params["form"], params["loop_order"])
+        return self.grids(variant)[-1 if params["every_core"] else 0]
+
+    def opening(self, default: Tiling) -> list[Tiling]:
+        """What to try first where nothing is known: the default with one choice changed, then even splits of n.
+
+        One change at a time shows early what each choice is worth.
+        """
+        variant = Variant.of(default)
+        of_forms = [replace(variant, form=form) for form in self.forms]
+        changed = [*of_forms, replace(variant, multibuffer=not variant.multibuffer)]
+        changed += [replace(variant, loop_order=order) for order in LOOP_ORDERS]
+        variations = [self.grids(other)[0] for other in changed if other != variant]
+        return [*variations, *(tiling for other in of_forms for tiling in self._even(other))]
+
+    def even(self, tiling: Tiling) -> list[Tiling]:
+        """Tilings like this one whose BLOCK_SIZE splits a small n into the same number of tiles for every core."""
+        return self._even(Variant.of(tiling))
+
+    def carried(self, tiling: Tiling, n: int) -> Tiling:
+        """A tiling of another workload of n elements on this workload's grid of the same kind."""
+        fewest = tiling.programs == program_choices(n, tiling.block_size, self.device.vector_cores)[0]
+        return self.grids(Variant.of(tiling))[0 if fewest else -1]
+
+    def _even(self, variant: Variant) -> list[Tiling]:
+        n, cores = self.workload.n, max(1, self.device.vector_cores)
+        first = ceil_div(n, cores * self.max_block(multibuffer=variant.multibuffer))
+        rounds = range(first, min(first + POLICY.even_rounds, POLICY.largest_even_rounds + 1))
+        blocks = [ceil_div(ceil_div(n, cores * tiles), BLOCK_STEP) * BLOCK_STEP for tiles in rounds]
+        return [self.grids(replace(variant, block_size=block))[0] for block in blocks]

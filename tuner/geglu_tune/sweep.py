@@ -14,9 +14,9 @@ from geglu_tune.errors import UsageError
 from geglu_tune.heuristics import default_tiling
 from geglu_tune.policy import POLICY
 from geglu_tune.search import Prior, Search
-from geglu_tune.space import Space
+from geglu_tune.spaces import AnySpace, space_of
 from geglu_tune.store import BestRecord, Provenance, Store, StudyRecord, TrialRecord
-from geglu_tune.tiling import Measurement, Status, Tiling, Workload
+from geglu_tune.tiling import Choice, Measurement, Status, Tiling, Workload
 
 TIE = 1e-9
 """Relative difference of two times below which they are equal."""
@@ -128,10 +128,12 @@ def sweep(
         arguments: what the sweep was asked for, to be kept with it.
 
     Raises:
-        UsageError: a workload has no elements; nothing is written then.
+        UsageError: a workload has no elements, or too many for the device; nothing is written then.
         GegluTuneError: the store or the device cannot be used.
     """
     workloads = check_workloads(workloads)
+    for workload in workloads:
+        runner.check(workload)
     deadline = _Deadline(time_budget)
     sweep_id = store.start_sweep(arguments or {})
     done: list[StudyDone] = []
@@ -172,7 +174,7 @@ class _Study:
         self._trials = store.trials(study)
 
     def run(self, runner: Runner, trials: int, budget: _Deadline) -> StudyDone:
-        space = Space(self._workload, runner.device)
+        space = space_of(self._workload, runner.device)
         self._listen(StudyStarted(self._index, self._workload, len(space), min(trials, len(space))))
         for trial in self._trials:
             self._report(trial, repeated=True)
@@ -181,9 +183,16 @@ class _Study:
         except KeyboardInterrupt:
             return self._finish(runner, End.INTERRUPTED)
 
-    def _search(self, space: Space, runner: Runner, trials: int, budget: _Deadline) -> End:
+    def _search(self, space: AnySpace, runner: Runner, trials: int, budget: _Deadline) -> End:
         stored = {trial.tiling: trial for trial in self._trials}
-        search = Search(space, self._default, seed=self._study.seed, budget=trials, priors=self._priors())
+        search = Search(
+            space,
+            self._default,
+            seed=self._study.seed,
+            budget=trials,
+            priors=self._priors(),
+            hints=runner.suggest(self._workload),
+        )
         while batch := search.ask():
             # Studies before this one may have grown since it was cut off, so that it now asks for other tilings than
             # those stored; it gets no more trials for that.
@@ -241,34 +250,34 @@ class _Study:
 
     def _finish(self, runner: Runner, end: End) -> StudyDone:
         best, default = pick_best(self._trials, self._default), self._trial_of_default()
-        record, regret = None, None
+        record, regret, margin = None, None, None
         if best and end is not End.INTERRUPTED:  # who presses Ctrl-C is not kept waiting for more measurements
-            best, regret = self._choose(runner)
+            best, choice = self._choose(runner)
+            regret, margin = choice.regret, choice.margin
         if best:
-            self._store.set_best(self._study, best.number, default.number if default else None, regret)
+            self._store.set_best(self._study, best.number, default.number if default else None, regret, margin)
             # As it was asked for: the stored study may have another shape of as many elements.
             study = replace(self._study, workload=self._workload)
             ok = sum(trial.measurement.status is Status.OK for trial in self._trials)
             now = datetime.now(timezone.utc).isoformat(timespec="microseconds")
-            record = BestRecord(study, best, default, len(self._trials), ok, regret, now)
+            record = BestRecord(study, best, default, len(self._trials), ok, regret, margin, now)
         return StudyDone(self._index, self._workload, len(self._trials), record, end)
 
-    def _choose(self, runner: Runner) -> tuple[TrialRecord, float | None]:
+    def _choose(self, runner: Runner) -> tuple[TrialRecord, Choice]:
         """The trial that the device would serve, knowing how sure its times are."""
         ok = {trial.tiling: trial for trial in self._trials if trial.measurement.status is Status.OK}
         contenders = {tiling: trial.measurement for tiling, trial in ok.items()}
         choice = runner.choose(self._workload, contenders, self._default)
-        return ok[choice.tiling], choice.regret
+        return ok[choice.tiling], choice
 
 
 def pick_best(trials: Sequence[TrialRecord], default: Tiling) -> TrialRecord | None:
     """The fastest of the trials that are ok; among equals the default, then the one with the smallest UB use."""
-    timed = [(trial.measurement.time_us, trial) for trial in trials if trial.measurement.status is Status.OK]
-    ok = [(time_us, trial) for time_us, trial in timed if time_us is not None]
+    ok = [trial for trial in trials if trial.measurement.status is Status.OK]
     if not ok:
         return None
-    limit = min(time_us for time_us, _ in ok) * (1 + TIE)
-    equals = [trial for time_us, trial in ok if time_us <= limit]
+    limit = min(trial.measurement.score for trial in ok) * (1 + TIE)
+    equals = [trial for trial in ok if trial.measurement.score <= limit]
     return min(equals, key=lambda t: (t.tiling != default, t.measurement.ub_bytes or 0, t.number))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
 from geglu_kernels.specs import KERNELS
@@ -25,6 +25,11 @@ class Status(str, Enum):
     INCORRECT = "incorrect"
     TIMEOUT = "timeout"
     CRASHED = "crashed"
+    DEVICE_FAULT = "device_fault"
+    """The device failed, and with it everything else the process would have run on it."""
+    OUT_OF_MEMORY = "out_of_memory"
+    BAD_TIME = "bad_time"
+    """The clock gave what is no time: infinite, NaN, zero or negative."""
     PRUNED = "pruned"
 
 
@@ -37,6 +42,11 @@ class Device:
     ub_bytes: int
     gm_gbps: float
     """Nominal bandwidth of global memory in GB/s (1e9 bytes): the roofline."""
+
+    @property
+    def is_gpu(self) -> bool:
+        """Whether it is a GPU; vector_cores are its multiprocessors then, and it has no UB."""
+        return self.ub_bytes == 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +84,15 @@ class Tiling:
     multibuffer: bool = True
     form: str = "tanh"
     loop_order: str = "strided"
+    num_warps: int | None = None
+    """Warps a program, on a GPU alone."""
+
+
+def on_gpu_grid(tiling: Tiling, tuned_n: int, n: int) -> Tiling:
+    """A GPU's tiling of tuned_n elements on the same kind of grid for n: a program a tile, or so many of them."""
+    tiles = -(-n // tiling.block_size)
+    one_a_tile = tiling.programs >= -(-tuned_n // tiling.block_size)
+    return replace(tiling, programs=tiles if one_a_tile else min(tiling.programs, tiles))
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +110,32 @@ class Measurement:
     """What the compiler did otherwise than asked."""
     low_us: float | None = None
     high_us: float | None = None
-    """Where the time may lie. Virtual: the 10th and 90th percentile over the draws of the profile's ranges."""
+    """Where the time may lie. Virtual: the 10th and 90th percentile over the draws of the profile's ranges. Measured:
+    the 95% confidence interval of the median."""
+    yardstick_us: float | None = None
+    """Measured alone: the default tiling's time in the very same rounds, so that drift hits both."""
+
+    @property
+    def score(self) -> float:
+        """What trials of one study are ranked by: the time, over the default's of the same rounds where there is one.
+
+        Raises ValueError if it has no time.
+        """
+        if self.time_us is None:
+            raise ValueError(f"a trial that is {self.status.value} has no time to rank it by")
+        return self.time_us / (self.yardstick_us or 1.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Margin:
+    """The default's time over the chosen tiling's, from rounds that timed both side by side."""
+
+    speedup: float
+    low: float
+    high: float
+    """The 95% confidence interval."""
+    noise: float
+    """How far two timings of the default were apart: a gain of no more than that is none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,4 +144,6 @@ class Choice:
 
     tiling: Tiling
     regret: float | None
-    """Bound on chosen time over best time, minus 1. Virtual: the largest under any draw; None where not known."""
+    """Bound on chosen time over best time, minus 1. Virtual: the largest under any draw. Measured: the upper end of the
+    95% confidence interval against any finalist. None where not known."""
+    margin: Margin | None = None

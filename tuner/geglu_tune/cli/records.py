@@ -27,6 +27,9 @@ def of_best(best: BestRecord) -> Record:
         "roofline": _rounded(best.roofline),
         "default_time_us": best.default.measurement.time_us if best.default else None,
         "speedup": _rounded(best.speedup),
+        "speedup_low": _rounded(best.margin.low if best.margin else None),
+        "speedup_high": _rounded(best.margin.high if best.margin else None),
+        "noise": _rounded(best.margin.noise if best.margin else None),
         "trials": best.trials,
         "trials_ok": best.ok,
         **_provenance(best.study),
@@ -44,10 +47,11 @@ def of_trial(study: StudyRecord, trial: TrialRecord) -> Record:
         "status": trial.measurement.status.value,
         "reason": trial.measurement.reason,
         "ub_bytes": used,
-        "ub_percent": None if used is None else _rounded(100 * used / capacity),
+        "ub_percent": None if used is None or not capacity else _rounded(100 * used / capacity),
         "time_us": trial.measurement.time_us,
         "low_us": trial.measurement.low_us,
         "high_us": trial.measurement.high_us,
+        "yardstick_us": trial.measurement.yardstick_us,
         "notes": "; ".join(trial.measurement.notes),
         **_provenance(study),
         "created_at": trial.created_at,
@@ -91,6 +95,7 @@ def _tiling(trial: TrialRecord) -> Record:
         "multibuffer": tiling.multibuffer,
         "form": tiling.form,
         "loop_order": tiling.loop_order,
+        "num_warps": tiling.num_warps,
     }
 
 

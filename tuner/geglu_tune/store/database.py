@@ -15,7 +15,7 @@ from sqlite_utils import Database
 
 from geglu_tune.store.opening import connect, reporting
 from geglu_tune.store.records import BestRecord, Provenance, StudyRecord, TrialRecord
-from geglu_tune.tiling import Device, Measurement, Source, Status, Tiling, Workload
+from geglu_tune.tiling import Device, Margin, Measurement, Source, Status, Tiling, Workload
 
 _MAX_INTEGER = 2**63 - 1
 
@@ -123,9 +123,14 @@ class Store:
         return [_trial(row, "trials") for row in rows]
 
     def set_best(
-        self, study: StudyRecord, number: int, default_number: int | None, regret: float | None = None
+        self,
+        study: StudyRecord,
+        number: int,
+        default_number: int | None,
+        regret: float | None = None,
+        margin: Margin | None = None,
     ) -> None:
-        """Say which trial of the study is its best, which one is the default's, and the bound on the best's regret.
+        """Say which trial of the study is its best, which one is the default's, and how sure that is.
 
         Raises:
             ValueError: the study has no such trial, or the best is not ok.
@@ -145,6 +150,7 @@ class Store:
                 "trial_id": ids[number],
                 "default_trial_id": None if default_number is None else ids[default_number],
                 "regret": regret,
+                **_margin_row(margin),
                 "created_at": _now(),
             }
             self._db.table("best").upsert(row, pk="study_id")
@@ -167,6 +173,7 @@ class Store:
                 f"""
                 select {_STUDY_COLUMNS}, {_trial_columns("trials")}, {_trial_columns("defaults")},
                        best.created_at as best_at, best.regret,
+                       best.speedup, best.speedup_low, best.speedup_high, best.noise,
                        (select count(*) from trials where study_id = studies.id) as tried,
                        (select count(*) from trials where study_id = studies.id and status = 'ok') as ok
                 from {_STUDY_TABLES}
@@ -291,10 +298,12 @@ _TRIAL_FIELDS = (
     "multibuffer",
     "form",
     "loop_order",
+    "num_warps",
     "program",
     "notes",
     "low_us",
     "high_us",
+    "yardstick_us",
     "created_at",
 )
 
@@ -316,10 +325,12 @@ def _trial_row(record: TrialRecord) -> dict[str, Any]:
         "multibuffer": int(tiling.multibuffer),
         "form": tiling.form,
         "loop_order": tiling.loop_order,
+        "num_warps": tiling.num_warps,
         "program": measurement.program,
         "notes": _json(list(measurement.notes)),
         "low_us": measurement.low_us,
         "high_us": measurement.high_us,
+        "yardstick_us": measurement.yardstick_us,
         "created_at": record.created_at,
     }
 
@@ -328,7 +339,14 @@ def _trial(row: dict[str, Any], table: str) -> TrialRecord:
     field = {name: row[f"{table}_{name}"] for name in _TRIAL_FIELDS}
     return TrialRecord(
         field["number"],
-        Tiling(field["block_size"], field["programs"], bool(field["multibuffer"]), field["form"], field["loop_order"]),
+        Tiling(
+            field["block_size"],
+            field["programs"],
+            bool(field["multibuffer"]),
+            field["form"],
+            field["loop_order"],
+            field["num_warps"],
+        ),
         Measurement(
             Status(field["status"]),
             field["reason"],
@@ -338,6 +356,7 @@ def _trial(row: dict[str, Any], table: str) -> TrialRecord:
             tuple(json.loads(field["notes"])),
             field["low_us"],
             field["high_us"],
+            field["yardstick_us"],
         ),
         field["created_at"],
     )
@@ -360,6 +379,18 @@ def _study(row: dict[str, Any]) -> StudyRecord:
 
 def _best(row: dict[str, Any]) -> BestRecord:
     default = None if row["defaults_number"] is None else _trial(row, "defaults")
+    margin = None
+    if row["speedup"] is not None:
+        margin = Margin(row["speedup"], row["speedup_low"], row["speedup_high"], row["noise"])
     return BestRecord(
-        _study(row), _trial(row, "trials"), default, row["tried"], row["ok"], row["regret"], row["best_at"]
+        _study(row), _trial(row, "trials"), default, row["tried"], row["ok"], row["regret"], margin, row["best_at"]
     )
+
+
+def _margin_row(margin: Margin | None) -> dict[str, float | None]:
+    return {
+        "speedup": None if margin is None else margin.speedup,
+        "speedup_low": None if margin is None else margin.low,
+        "speedup_high": None if margin is None else margin.high,
+        "noise": None if margin is None else margin.noise,
+    }

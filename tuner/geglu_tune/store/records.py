@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from geglu_tune.tiling import Device, Measurement, Source, Tiling, Workload
+from geglu_tune.tiling import Device, Margin, Measurement, Source, Tiling, Workload
 
 
 @dataclass(frozen=True)
@@ -58,6 +58,8 @@ class BestRecord:
     """How many of them ran and were right."""
     regret: float | None
     """Bound on the best's time over that of the truly best one, minus 1; None where it is not known."""
+    margin: Margin | None
+    """How the best did side by side with the default; None where that was not timed."""
     created_at: str
 
     @property
@@ -68,7 +70,9 @@ class BestRecord:
 
     @property
     def speedup(self) -> float | None:
-        """Time of the default over the time of the best; None if the default did not run."""
+        """Time of the default over the time of the best, side by side if known; None if the default did not run."""
+        if self.margin is not None:
+            return self.margin.speedup
         if self.default is None or self.default.measurement.time_us is None:
             return None
         return self.default.measurement.time_us / self.time_us

@@ -121,7 +121,23 @@ def add_certainty(db: Database) -> None:
         db.table(table).add_column(column, float)
 
 
-MIGRATIONS = (create_version_1, add_certainty)
+def add_measured_devices(db: Database) -> None:
+    """GPUs have warps; trials of a card have the default's time beside them; its best has a margin over the default."""
+    db.table("trials").add_column("num_warps", int)
+    db.table("trials").add_column("yardstick_us", float)
+    for column in ("speedup", "speedup_low", "speedup_high", "noise"):
+        db.table("best").add_column(column, float)
+    db.execute("drop index idx_trials_study_id_block_size_programs_multibuffer_form_loop_order")
+    # To SQLite no NULL equals another, so the column alone would let a tiling without warps be stored twice.
+    db.execute(
+        "create unique index idx_trials_tiling on trials "
+        "(study_id, block_size, programs, multibuffer, form, loop_order, ifnull(num_warps, 0))"
+    )
+    db.execute("drop view best_tilings")
+    db.create_view("best_tilings", _BEST_TILINGS.replace("trials.loop_order,", "trials.loop_order, trials.num_warps,"))
+
+
+MIGRATIONS = (create_version_1, add_certainty, add_measured_devices)
 """MIGRATIONS[v] takes a file from schema version v to v + 1; an empty file has version 0."""
 
 

@@ -53,6 +53,12 @@ class VirtualRunner:
     def kernel_hash(self, kernel: str) -> str:
         return source_hash(kernel)
 
+    def check(self, workload: Workload) -> None:
+        """A model has room for everything."""
+
+    def suggest(self, workload: Workload) -> Sequence[Tiling]:
+        return ()
+
     def run(self, workload: Workload, tilings: Sequence[Tiling]) -> Iterator[Measurement]:
         futures = [self._submit(measure, workload, tiling) for tiling in tilings]
         for future, tiling in zip(futures, tilings, strict=True):

@@ -86,6 +86,17 @@ class TestTimeline:
         assert analysis.launch_seconds + end / analysis.clock_hz == pytest.approx(analysis.seconds[0], rel=1e-6)
         assert max(activity.tile for activity in analysis.timeline) == analysis.tiles - 1
 
+    def test_tiles_left_out_move_the_last_ones_by_as_much_as_they_take(self):
+        """The scalar unit, which is ahead of the pipes, by less than these."""
+        analysis = analysed(block=4096, shape=(100 * 4096 - 5,), programs=1)
+        listed = list_core(analysis.program, analysis.tensors, analysis.workload.n, 1, 0)
+        whole = {(one.tile, one.place): one for one in run_core(listed, COSTS)}
+        assert len(analysis.timeline) < len(whole)
+        last = [one for one in analysis.timeline if one.tile >= 95]
+        assert {one.pipe for one in last} == {"S", "V", "MTE2", "MTE3", "ALL"}
+        for one in last:
+            assert one.start == pytest.approx(whole[one.tile, one.place].start, rel=1e-9)
+
 
 def _by_pipe(activities):
     pipes = {}

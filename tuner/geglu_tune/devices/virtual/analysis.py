@@ -18,7 +18,7 @@ from geglu_tune.devices.virtual.core import PIPES, Core
 from geglu_tune.devices.virtual.cost import CostModel, Cycles
 from geglu_tune.devices.virtual.listing import Instruction, Listed, list_core
 from geglu_tune.devices.virtual.program import Program
-from geglu_tune.devices.virtual.timeline import Activity, Turn, critical_turn, run_core, stretch
+from geglu_tune.devices.virtual.timeline import ALL, Activity, Turn, critical_turn, run_core, stretch
 from geglu_tune.devices.virtual.trace import Work, dma_bytes, trace_core
 from geglu_tune.devices.virtual.ubmap import UbMap, map_ub
 from geglu_tune.tiling import Tiling, Workload
@@ -221,7 +221,7 @@ class Analysis:
             return activities
         trace = trace_core(self.program, self.workload.n, self.tiling.programs, self.busiest)
         whole = float(Core(costs).cycles(trace)[0])
-        longer = dict.fromkeys(PIPES, whole - max(activity.end for activity in activities))
+        longer = dict.fromkeys((*PIPES, ALL), whole - max(activity.end for activity in activities))
         # The scalar unit waits for nothing: it is ahead of the others, and further so with every tile.
         longer["S"] = left_out * (_end(activities, "S", _STEADY_TILE) - _end(activities, "S", _STEADY_TILE - 1))
         return stretch(activities, _STEADY_TILE + _BUFFERS, left_out, longer)

@@ -12,6 +12,9 @@ from geglu_tune.devices.virtual.cost import CostModel
 from geglu_tune.devices.virtual.listing import Instruction, Listed
 from geglu_tune.devices.virtual.trace import Drain, ScalarWork, SetFlag, WaitFlag, Work
 
+ALL = "ALL"
+"""In place of a pipe: a barrier that all of them wait at."""
+
 _EQUAL_CYCLES = 1e-6
 """Times closer than this are the same time, added up in another order."""
 
@@ -36,7 +39,7 @@ class Activity:
     start: float
     end: float
     idle: float
-    """Cycles that the pipe did nothing before the start; a set does not take part in that."""
+    """Cycles that its one pipe did nothing before the start; a set takes no part in that."""
     cause: int
     """Index of the activity whose end let it start: the last of those it had to wait for; -1 for none."""
     instruction: Instruction | None = None
@@ -109,7 +112,7 @@ class _Clockwork:
         if event.pipe != "ALL":
             self._add(event.pipe, Kind.BARRIER, self._flag, (event.pipe, "S"))
             return
-        index = self._add("S", Kind.BARRIER, self._flag, PIPES)
+        index = self._add(ALL, Kind.BARRIER, self._flag, PIPES)
         self._last = dict.fromkeys(PIPES, index)
 
     def _add(
@@ -130,7 +133,7 @@ class _Clockwork:
             if self._end(index) > self._end(cause) + _EQUAL_CYCLES:
                 cause = index
         start = max(map(self._end, waited))
-        idle = 0.0 if kind is Kind.SET else start - self._end(self._last[pipe])
+        idle = 0.0 if kind is Kind.SET or pipe == ALL else start - self._end(self._last[pipe])
         index = len(self.activities)
         self.activities.append(
             Activity(

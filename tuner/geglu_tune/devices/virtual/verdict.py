@@ -101,8 +101,9 @@ def bound_by(analysis: Analysis) -> str:
         return analysis.memory
     if steady.limit is Limit.CHAIN:
         pipes = " -> ".join(chain_pipes(analysis))
-        idle = f"the vector pipe waits {1 - steady.busy('V'):.0%} and {analysis.memory} {1 - steady.busy('memory'):.0%}"
-        return f"the chain {pipes}, where {idle} of the time"
+        vector, memory = (1 - steady.busy(name) for name in ("V", "memory"))
+        idle = f"the vector pipe is idle {vector:.0%} and {analysis.memory} {memory:.0%} of the time"
+        return f"the chain {pipes}, where {idle}"
     return f"the {_PIPES[steady.limit]}"
 
 

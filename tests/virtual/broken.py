@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from geglu_tune.devices.virtual.program import If, Loop, Node, Program
+from geglu_tune.devices.virtual.program import Call, If, Loop, Node, Program, Slot, View
 
 Edit = Callable[[Node], "Node | None"]
 
@@ -23,6 +23,20 @@ def without(program: Program, *nodes: Node) -> Program:
 def with_one(program: Program, old: Node, **changes: object) -> Program:
     """The program with some fields of one node changed."""
     return edited(program, lambda node: replace(node, **changes) if node is old else node)
+
+
+def load_of(program: Program, tensor: int) -> Call:
+    """The load of the tensor-th argument."""
+    bases = {node.result: node.base for node in program.walk() if isinstance(node, View)}
+
+    def source(load: Call) -> Slot:
+        slot = load.operands[0]
+        while slot in bases:
+            slot = bases[slot]
+        return slot
+
+    loads = (node for node in program.walk() if isinstance(node, Call) and node.op == "load")
+    return next(load for load in loads if source(load) == program.tensors[tensor])
 
 
 def _block(nodes: tuple[Node, ...], edit: Edit) -> tuple[Node, ...]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from geglu_kernels.geglu import _gelu, _gelu_and_derivative, _tile_span
+from geglu_kernels.geglu import _da_and_gelu, _gelu, _tile_span
 
 
 @triton.jit
@@ -116,9 +116,8 @@ def last_gradients_of_a_zero(
         dc = tl.load(dc_ptr + base + offsets, mask=mask, other=0.0)
         a = tl.load(a_ptr + base + offsets, mask=mask, other=0.0).to(tl.float32)
         b = tl.load(b_ptr + base + offsets, mask=mask, other=0.0)
-        g, derivative = _gelu_and_derivative(a, FORM)
+        da, g = _da_and_gelu(dc, a, b, FORM)
         db = dc.to(tl.float32) * g.to(dc.dtype).to(tl.float32)
-        da = (dc * b).to(tl.float32) * derivative
         if tile == (n - 1) // BLOCK_SIZE:
             da = da * 0.0
         tl.store(da_ptr + base + offsets, da.to(dc.dtype), mask=mask)

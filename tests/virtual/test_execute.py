@@ -6,7 +6,7 @@ import pytest
 
 from geglu_tune.devices.virtual.execute import execute
 from geglu_tune.devices.virtual.program import Call, Constant, UnknownOperationError, View
-from virtual.broken import with_one
+from virtual.broken import load_of, with_one
 from virtual.programs import program
 
 BF16 = np.dtype(ml_dtypes.bfloat16)
@@ -129,7 +129,7 @@ def test_fp16_overflow_gives_infinity():
 
 def test_a_short_load_fills_its_32_byte_block_with_the_pad_value():
     compiled = program()
-    load = next(node for node in compiled.walk() if isinstance(node, Call) and node.op == "load")
+    load = load_of(compiled, 0)
     half = next(node for node in compiled.walk() if isinstance(node, Constant) and node.value == 0.5)
     part = next(node for node in compiled.walk() if isinstance(node, View) and node.result == load.operands[0])
     padded = (*load.operands[:3], half.result, *load.operands[4:])

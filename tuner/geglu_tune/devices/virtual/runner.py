@@ -8,7 +8,7 @@ import os
 import signal
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures import CancelledError, Future, ProcessPoolExecutor
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from concurrent.futures.process import BrokenProcessPool
 from functools import cache
@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from geglu_tune.devices import profiles
 from geglu_tune.devices.profiles import find_profile
@@ -34,6 +35,9 @@ TRIAL_TIMEOUT_S = 3 * COMPILE_TIMEOUT_S
 
 _MODEL = ("program", "interpret", "trace", "cost", "steps", "core", "chip")
 """The modules that decide a virtual time."""
+
+_LOST = (BrokenProcessPool, CancelledError, FutureTimeoutError)
+"""What a future raises whose worker died, hung, or was stopped because another did."""
 
 _T = TypeVar("_T")
 
@@ -64,14 +68,17 @@ class VirtualRunner:
         for future, tiling in zip(futures, tilings, strict=True):
             try:
                 yield future.result(timeout=TRIAL_TIMEOUT_S)
-            except (BrokenProcessPool, FutureTimeoutError):
+            except _LOST:
                 # Another tiling of the batch may have broken the pool: try this one alone.
                 yield self._run_alone(workload, tiling)
 
     def choose(self, workload: Workload, contenders: Mapping[Tiling, Measurement], default: Tiling) -> Choice:
         tilings = list(contenders)
-        futures = [self._submit(draws, workload, tiling) for tiling in tilings]
-        seconds = np.array([future.result(timeout=TRIAL_TIMEOUT_S) for future in futures])
+        try:
+            seconds = self._draws(workload, tilings)
+        except _LOST:
+            self.close()  # a worker was killed; all here has been compiled and timed before, so it is not to blame
+            seconds = self._draws(workload, tilings)
         preference = [(tiling != default, contenders[tiling].ub_bytes or 0) for tiling in tilings]
         slowest = seconds[tilings.index(default), 0] if default in contenders else np.inf
         chosen, regret = least_regret(seconds[:, 1:], preference, allowed=seconds[:, 0] <= slowest)
@@ -88,7 +95,16 @@ class VirtualRunner:
         if self._pool is None:
             context = multiprocessing.get_context("spawn")  # a forked copy of a parent with threads can deadlock
             self._pool = ProcessPoolExecutor(self._jobs, mp_context=context, initializer=_start_worker)
-        return self._pool.submit(task, self.device.soc, workload, tiling)
+        try:
+            return self._pool.submit(task, self.device.soc, workload, tiling)
+        except BrokenProcessPool:
+            self.close()
+            return self._submit(task, workload, tiling)
+
+    def _draws(self, workload: Workload, tilings: Sequence[Tiling]) -> NDArray[np.float64]:
+        """Shape (tilings, 1 + draws), in seconds."""
+        futures = [self._submit(draws, workload, tiling) for tiling in tilings]
+        return np.array([future.result(timeout=TRIAL_TIMEOUT_S) for future in futures])
 
     def _run_alone(self, workload: Workload, tiling: Tiling) -> Measurement:
         self.close()

@@ -179,9 +179,18 @@ class _Study:
         for trial in self._trials:
             self._report(trial, repeated=True)
         try:
-            return self._finish(runner, self._search(space, runner, trials, budget))
+            return self._stored_outcome(trials) or self._finish(runner, self._search(space, runner, trials, budget))
         except KeyboardInterrupt:
             return self._finish(runner, End.INTERRUPTED)
+
+    def _stored_outcome(self, trials: int) -> StudyDone | None:
+        """The outcome of a study that an earlier sweep finished, with nothing asked of the device."""
+        stored = self._store.best_of(self._study)
+        chosen = stored is not None and (stored.regret is not None or stored.margin is not None)
+        if stored is None or not chosen or len(self._trials) < trials:
+            return None
+        record = replace(stored, study=replace(stored.study, workload=self._workload))
+        return StudyDone(self._index, self._workload, len(self._trials), record, End.DONE)
 
     def _search(self, space: AnySpace, runner: Runner, trials: int, budget: _Deadline) -> End:
         stored = {trial.tiling: trial for trial in self._trials}

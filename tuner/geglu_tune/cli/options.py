@@ -39,7 +39,7 @@ class ExitStatus(IntEnum):
 
 DbOption = Annotated[
     Path | None,
-    typer.Option("--db", metavar="PATH", help="Database file.  [default: $GEGLU_TUNE_DB, or the user's data folder]"),
+    typer.Option("--db", metavar="PATH", help="Database file. (default: $GEGLU_TUNE_DB, or the user's data folder)"),
 ]
 DebugOption = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document to stdout.")]

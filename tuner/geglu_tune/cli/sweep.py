@@ -24,14 +24,14 @@ if TYPE_CHECKING:
 
 def sweep(
     dtype: Annotated[
-        list[str] | None, typer.Option(help="bf16, fp16 or fp32; may be repeated.  [default: bf16]")
+        list[str] | None, typer.Option(help="bf16, fp16 or fp32; may be repeated. (default: bf16)")
     ] = None,
     kernel: Annotated[
-        list[str] | None, typer.Option(help="geglu_forward or geglu_backward; may be repeated.  [default: both]")
+        list[str] | None, typer.Option(help="geglu_forward or geglu_backward; may be repeated. (default: both)")
     ] = None,
     shape: Annotated[
         list[str] | None,
-        typer.Option(help="Such as 8192x11008; may be repeated.  [default: 8192x11008 to 65536x11008]"),
+        typer.Option(help="Such as 8192x11008; may be repeated. (default: 8192x11008 to 65536x11008)"),
     ] = None,
     model: Annotated[
         list[str] | None, typer.Option(help="The shapes of a model, such as gemma-2-9b; may be repeated.")
@@ -41,7 +41,7 @@ def sweep(
     time_budget: Annotated[
         float | None, typer.Option(min=1, metavar="SECONDS", help="Stop after so many seconds; go on later.")
     ] = None,
-    jobs: Annotated[int | None, typer.Option(min=1, help="Processes.  [default: one a CPU core]")] = None,
+    jobs: Annotated[int | None, typer.Option(min=1, help="Processes. (default: one a CPU core)")] = None,
     seed: Annotated[int, typer.Option(min=0, help="The same seed tries the same tilings.")] = 0,
     fresh: Annotated[bool, typer.Option("--fresh", help="Drop the stored trials of these studies first.")] = False,
     plan: Annotated[bool, typer.Option("--plan", help="Say what would be run, and run nothing.")] = False,

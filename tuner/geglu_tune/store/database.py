@@ -167,9 +167,21 @@ class Store:
 
         Measured beats virtual; then the provenance used last wins, then the faster one.
         """
-        where, values = _filters(kernel, dtype, shape, soc)
+        first: dict[tuple[object, ...], BestRecord] = {}
+        for row in self._best_rows(*_filters(kernel, dtype, shape, soc)):
+            key = tuple(row[name] for name in ("kernel", "dtype", "n", "soc", "vector_cores", "ub_bytes"))
+            if key not in first:
+                first[key] = _best(row)
+        return list(first.values())
+
+    def best_of(self, study: StudyRecord) -> BestRecord | None:
+        """The best of one study, if it has one."""
+        rows = self._best_rows("studies.id = ?", [study.id])
+        return _best(rows[0]) if rows else None
+
+    def _best_rows(self, where: str, values: list[Any]) -> list[dict[str, Any]]:
         with reporting(self.path):
-            rows = self._rows(
+            return self._rows(
                 f"""
                 select {_STUDY_COLUMNS}, {_trial_columns("trials")}, {_trial_columns("defaults")},
                        best.created_at as best_at, best.regret,
@@ -186,12 +198,6 @@ class Store:
                 """,
                 values,
             )
-        first: dict[tuple[object, ...], BestRecord] = {}
-        for row in rows:
-            key = tuple(row[name] for name in ("kernel", "dtype", "n", "soc", "vector_cores", "ub_bytes"))
-            if key not in first:
-                first[key] = _best(row)
-        return list(first.values())
 
     def all_trials(
         self,

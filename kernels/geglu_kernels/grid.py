@@ -26,9 +26,10 @@ def balanced_programs(n: int, block_size: int, cores: int) -> int:
 
 
 def needs_int64(n: int, block_size: int, programs: int) -> bool:
-    """Whether the kernel's loop variable would wrap in 32 bits.
+    """Whether a loop that steps from element to element would leave 32 bits.
 
-    The loop computes index + stride once past the last tile, so it is n + programs * block_size, not n, that has
-    to fit. Below n = 2**31 a wrapped index is negative, passes `index < n`, and the loop never ends.
+    Such a loop computes index + stride once past the last tile. Below n = 2**31 a wrapped index is negative, passes
+    `index < n`, and the loop never ends. The kernels here count tiles instead, and no index of theirs passes n: they
+    are right with 32 bits for every n that fits in them, and with 64 for all.
     """
-    return n + programs * block_size > _INT32_MAX
+    return n - 1 + programs * block_size > _INT32_MAX

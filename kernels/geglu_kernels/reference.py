@@ -83,7 +83,8 @@ def error_bound(kernel: str, inputs: Mapping[str, Any], dtype: str) -> dict[str,
 
 def ulp(y: Any, dtype: str) -> Float64:
     """Distance of neighbouring values of `dtype` around y."""
-    exponent = np.frexp(_float64(y))[1] - 1
+    fraction, exponent = np.frexp(_float64(y))
+    exponent = np.where(fraction == 0.0, _SMALLEST_EXPONENT[dtype], exponent - 1)
     spacing: Float64 = np.ldexp(1.0, np.maximum(exponent, _SMALLEST_EXPONENT[dtype]) - _FRACTION_BITS[dtype])
     return spacing
 

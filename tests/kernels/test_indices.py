@@ -1,0 +1,45 @@
+"""No index wraps, whatever the number of elements, and every element is in exactly one tile."""
+
+from __future__ import annotations
+
+import pytest
+from tests.kernels.ttir import lower_to_ttir, run_program
+
+from geglu_kernels.specs import KERNELS, LOOP_ORDERS
+
+pytest.importorskip("triton.backends.ascend", reason="needs triton-ascend")
+
+PROGRAMS = 40
+BLOCK = 8192
+
+
+@pytest.mark.parametrize("n", [1, BLOCK + 1, 2_147_155_968, 195083 * 11008, 2**31 - 1, 2**31, 2**31 + 5, 3 * 2**32])
+@pytest.mark.parametrize("loop_order", LOOP_ORDERS)
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_every_element_is_in_one_tile_and_no_index_wraps(kernel, loop_order, n):
+    """triton#832, flash-linear-attention#1082: 32-bit offsets wrap. Triton passes n as i32 below 2**31."""
+    from geglu_kernels.geglu import KERNELS as JIT_KERNELS
+
+    n_type = "i32" if n < 2**31 else "i64"
+    ttir = lower_to_ttir(JIT_KERNELS[kernel], "bf16", n_type, BLOCK_SIZE=BLOCK, FORM="sigmoid", LOOP_ORDER=loop_order)
+    tiles = -(-n // BLOCK)
+    taken = 0
+    for pid in range(PROGRAMS):
+        run = run_program(ttir, n, pid, PROGRAMS)
+        assert run.wrapped == []
+        expected = range(pid, tiles, PROGRAMS)
+        if loop_order == "contiguous":
+            length = -(-tiles // PROGRAMS)
+            expected = range(pid * length, min((pid + 1) * length, tiles))
+        assert run.tiles == expected
+        taken += len(run.tiles)
+        for tile in run.offsets:
+            assert run.offsets[tile] == {tile * BLOCK}
+            assert run.lanes[tile] == {n - tile * BLOCK}
+    assert taken == tiles
+
+
+def test_triton_gives_sizes_from_two_to_the_31_on_a_64_bit_type():
+    from triton.runtime.jit import mangle_type
+
+    assert [mangle_type(n) for n in (2**31 - 1, 2**31)] == ["i32", "i64"]

@@ -53,6 +53,8 @@ class VirtualRunner:
         self.toolchain: Mapping[str, str] = {**find_toolchain().versions, "virtual-device": _model_hash()}
         self._jobs = jobs
         self._pool: ProcessPoolExecutor | None = None
+        self._seconds: dict[tuple[Workload, Tiling], list[float]] = {}
+        """Under each draw, of what this runner has measured: `choose` need not time it again."""
 
     def kernel_hash(self, kernel: str) -> str:
         return source_hash(kernel)
@@ -67,10 +69,12 @@ class VirtualRunner:
         futures = [self._submit(measure, workload, tiling) for tiling in tilings]
         for future, tiling in zip(futures, tilings, strict=True):
             try:
-                yield future.result(timeout=TRIAL_TIMEOUT_S)
+                measurement, seconds = future.result(timeout=TRIAL_TIMEOUT_S)
             except _LOST:
                 # Another tiling of the batch may have broken the pool: try this one alone.
-                yield self._run_alone(workload, tiling)
+                measurement, seconds = self._run_alone(workload, tiling)
+            self._seconds[workload, tiling] = seconds
+            yield measurement
 
     def choose(self, workload: Workload, contenders: Mapping[Tiling, Measurement], default: Tiling) -> Choice:
         tilings = list(contenders)
@@ -103,40 +107,44 @@ class VirtualRunner:
 
     def _draws(self, workload: Workload, tilings: Sequence[Tiling]) -> NDArray[np.float64]:
         """Shape (tilings, 1 + draws), in seconds."""
-        futures = [self._submit(draws, workload, tiling) for tiling in tilings]
-        return np.array([future.result(timeout=TRIAL_TIMEOUT_S) for future in futures])
+        unknown = [tiling for tiling in tilings if (workload, tiling) not in self._seconds]
+        futures = [self._submit(draws, workload, tiling) for tiling in unknown]
+        for tiling, future in zip(unknown, futures, strict=True):
+            self._seconds[workload, tiling] = future.result(timeout=TRIAL_TIMEOUT_S)
+        return np.array([self._seconds[workload, tiling] for tiling in tilings])
 
-    def _run_alone(self, workload: Workload, tiling: Tiling) -> Measurement:
+    def _run_alone(self, workload: Workload, tiling: Tiling) -> tuple[Measurement, list[float]]:
         self.close()
         try:
             return self._submit(measure, workload, tiling).result(timeout=TRIAL_TIMEOUT_S)
         except BrokenProcessPool:
             self.close()
-            return Measurement(Status.CRASHED, "the compiler's process died")
+            return Measurement(Status.CRASHED, "the compiler's process died"), []
         except FutureTimeoutError:
             self.close()
-            return Measurement(Status.TIMEOUT, f"the trial took over {TRIAL_TIMEOUT_S:.0f} s")
+            return Measurement(Status.TIMEOUT, f"the trial took over {TRIAL_TIMEOUT_S:.0f} s"), []
 
 
-def measure(soc: str, workload: Workload, tiling: Tiling) -> Measurement:
-    """Compile a tiling and time it on the virtual SoC."""
+def measure(soc: str, workload: Workload, tiling: Tiling) -> tuple[Measurement, list[float]]:
+    """Compile a tiling and time it on the virtual SoC; with its seconds under each draw, where it is ok."""
     compiled = cached_compile(Request.of(workload, tiling, soc))
     if compiled.program is None:
-        return Measurement(compiled.status, compiled.reason, notes=compiled.notes)
+        return Measurement(compiled.status, compiled.reason, notes=compiled.notes), []
     wrong = _check(soc, compiled.program, workload.kernel, workload.dtype, tiling.block_size)
     if wrong:
-        return Measurement(Status.INCORRECT, wrong, notes=compiled.notes)
-    nominal, *drawn = (1e6 * seconds for seconds in draws(soc, workload, tiling))
-    low, high = np.percentile(drawn, (10, 90))
-    return Measurement(
+        return Measurement(Status.INCORRECT, wrong, notes=compiled.notes), []
+    seconds = draws(soc, workload, tiling)
+    low, high = 1e6 * np.percentile(seconds[1:], (10, 90))
+    measurement = Measurement(
         Status.OK,
-        time_us=nominal,
+        time_us=1e6 * seconds[0],
         ub_bytes=compiled.program.ub_bytes,
         program=program_hash(compiled.program),
         notes=compiled.notes,
         low_us=float(low),
         high_us=float(high),
     )
+    return measurement, seconds
 
 
 def draws(soc: str, workload: Workload, tiling: Tiling) -> list[float]:

@@ -73,6 +73,9 @@ class Segment:
     count: int = 1
 
 
+_KNOWN: dict[Event, Event] = {}
+"""Equal events as one object: iterations, and traces of other shapes, then compare by address."""
+
 Trace: TypeAlias = "tuple[Segment, ...]"
 
 
@@ -110,7 +113,6 @@ class _Tracer:
         self._scalars = 0
         self._iterations: list[tuple[Event, ...]] = []
         self._works: dict[tuple[Any, ...], Work] = {}
-        self._known: dict[Event, Event] = {}
 
     def finish(self) -> Trace:
         self._close()
@@ -148,8 +150,7 @@ class _Tracer:
         if self._scalars:
             self._events.append(ScalarWork(self._scalars))
             self._scalars = 0
-        # Equal events as one object make comparing iterations a comparison of addresses.
-        self._events.append(self._known.setdefault(event, event))
+        self._events.append(_KNOWN.setdefault(event, event))
 
     def _close(self) -> tuple[Event, ...]:
         if self._scalars:

@@ -5,15 +5,16 @@ A trace holds no times: the same trace is timed under any set of hardware number
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, TypeAlias
 
 from geglu_tune.devices.virtual.interpret import Memory, interpret
 from geglu_tune.devices.virtual.program import WIDTH, Call, Flag, Program
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Work:
     """One instruction of a vector or DMA pipe, with all that its time depends on."""
 
@@ -32,35 +33,33 @@ class Work:
         return self.elements * self.width
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class ScalarWork:
     """Instructions of the scalar unit, one after another."""
 
     count: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class SetFlag:
     setter: str
     waiter: str
     event: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class WaitFlag:
     setter: str
     waiter: str
     event: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Drain:
     """pipe_barrier: the pipe finishes its work so far before it goes on; ALL stops the scalar unit as well."""
 
     pipe: str
 
-
-_GM_ALIGNMENT = 512
 
 Event: TypeAlias = "Work | ScalarWork | SetFlag | WaitFlag | Drain"
 
@@ -73,10 +72,9 @@ class Segment:
     count: int = 1
 
 
-_KNOWN: dict[Event, Event] = {}
-"""Equal events as one object: iterations, and traces of other shapes, then compare by address."""
-
 Trace: TypeAlias = "tuple[Segment, ...]"
+
+_GM_ALIGNMENT = 512
 
 
 def dma_bytes(trace: Trace) -> int:
@@ -129,10 +127,10 @@ class _Tracer:
         self._add(self._works[key])
 
     def flag(self, flag: Flag, event: int) -> None:
-        self._add((SetFlag if flag.is_set else WaitFlag)(flag.setter, flag.waiter, event))
+        self._add(_event(SetFlag if flag.is_set else WaitFlag, flag.setter, flag.waiter, event))
 
     def barrier(self, pipe: str) -> None:
-        self._add(Drain(pipe))
+        self._add(_event(Drain, pipe))
 
     def end_of_iteration(self, remaining: int) -> int:
         self._iterations.append(self._close())
@@ -148,18 +146,24 @@ class _Tracer:
 
     def _add(self, event: Event) -> None:
         if self._scalars:
-            self._events.append(ScalarWork(self._scalars))
+            self._events.append(_event(ScalarWork, self._scalars))
             self._scalars = 0
-        self._events.append(_KNOWN.setdefault(event, event))
+        self._events.append(event)
 
     def _close(self) -> tuple[Event, ...]:
         if self._scalars:
-            self._events.append(ScalarWork(self._scalars))
+            self._events.append(_event(ScalarWork, self._scalars))
             self._scalars = 0
         events = tuple(self._events)
         self._segments.append(Segment(events))
         self._events = []
         return events
+
+
+@cache
+def _event(kind: Callable[..., Any], *fields: object) -> Any:
+    """Equal events are one object, so that iterations, and traces of other shapes, compare and hash by address."""
+    return kind(*fields)
 
 
 def _work(call: Call, memories: list[Memory]) -> Work:
@@ -169,9 +173,14 @@ def _work(call: Call, memories: list[Memory]) -> Work:
     width = max(WIDTH[call.source], WIDTH[call.target])
     if call.pipe != "V":
         start = sum(memory.offset for memory in used if not memory.in_ub)
-        return Work(call.pipe, call.op, elements, width, aligned=start * width % _GM_ALIGNMENT == 0)
+        transfer: Work = _event(
+            Work, call.pipe, call.op, elements, width, False, False, start * width % _GM_ALIGNMENT == 0
+        )
+        return transfer
     *sources, target = used
-    return Work("V", call.op, elements, width, _reads_meet(sources), _write_meets(sources, target))
+    meets = (_reads_meet(sources), _write_meets(sources, target))
+    vector: Work = _event(Work, "V", call.op, elements, width, *meets)
+    return vector
 
 
 def _reads_meet(sources: list[Memory]) -> bool:

@@ -18,7 +18,7 @@ import numpy as np
 from geglu_kernels.grid import ceil_div
 from geglu_tune.devices.profiles import Profile
 from geglu_tune.devices.virtual.core import Core
-from geglu_tune.devices.virtual.cost import CostModel, Cycles
+from geglu_tune.devices.virtual.cost import CostModel, Cycles, Draw, draw_from_range
 from geglu_tune.devices.virtual.program import Program
 from geglu_tune.devices.virtual.trace import dma_bytes, trace_core
 from geglu_tune.tiling import Tiling
@@ -44,9 +44,10 @@ class Phase(NamedTuple):
 class Chip:
     """A SoC that runs compiled kernels, as its profile describes it."""
 
-    def __init__(self, profile: Profile) -> None:
+    def __init__(self, profile: Profile, draw: Draw = draw_from_range) -> None:
         self.profile = profile
-        self.costs = CostModel(profile)
+        self._draw = draw
+        self.costs = CostModel(profile, draw=draw)
         self.core = Core(self.costs)
         self._in_step: dict[tuple[int, bool], Core] = {}
         self._l2_bytes = profile["l2_bytes"]
@@ -89,7 +90,7 @@ class Chip:
         key = (programs, self.fits_l2(working_set))
         if key not in self._in_step:
             share = self.bandwidth(working_set) / programs / self.costs.clock_hz
-            self._in_step[key] = Core(CostModel(self.profile, share))
+            self._in_step[key] = Core(CostModel(self.profile, share, self._draw))
         return self._in_step[key]
 
     def bandwidth(self, working_set: int) -> Cycles:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import zlib
+from collections.abc import Callable
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,16 +22,30 @@ DRAWS = 64
 """Each number is drawn from its range, on its own: likeliest at its value, and falling off to the range's ends. All
 tilings get the same draws, so that differences between them are not noise."""
 
+Draw: TypeAlias = "Callable[[str, Number], Cycles]"
+"""What to take for a number of the profile, by its name (a vector instruction's are such as vmul.slope)."""
+
+
+def draw_from_range(name: str, number: Number) -> Cycles:
+    """The value, then DRAWS draws. Seeded by the name: a number's draws do not depend on which others there are."""
+    generator = np.random.default_rng(zlib.crc32(name.encode()))
+    if number.low == number.high:
+        return np.full(1 + DRAWS, number.value)
+    draws = generator.triangular(number.low, number.value, number.high, DRAWS)
+    return np.concatenate([[number.value], draws])
+
 
 class CostModel:
     """Cycles and rates under a profile's values and under every draw of them.
 
     Args:
         share: bytes a cycle that memory allows this core's transfers, where that is less than its own limit.
+        draw: what to take for each number of the profile, all of one length.
     """
 
-    def __init__(self, profile: Profile, share: Cycles | None = None) -> None:
+    def __init__(self, profile: Profile, share: Cycles | None = None, draw: Draw = draw_from_range) -> None:
         self._profile = profile
+        self._draw = draw
         self._share = np.array(np.inf) if share is None else share
         self._works: dict[Work, Cycles] = {}
         self.flag = self.number("flag_cycles")
@@ -43,7 +59,7 @@ class CostModel:
 
     def number(self, name: str) -> Cycles:
         """A number of the profile under every draw."""
-        return _draw(name, self._profile.numbers[name])
+        return self._draw(name, self._profile.numbers[name])
 
     def work(self, work: Work) -> Cycles:
         """Cycles that an instruction holds its pipe."""
@@ -68,12 +84,13 @@ class CostModel:
         Two sources in one bank group hide a result that meets them too, so the larger conflict counts alone.
         """
         cost = self._profile.vector[work.op]
-        slope = _draw(f"{work.op}.slope", cost.slope if work.width > _HALF_BYTES else cost.slope_16bit)
+        slope = self._draw(f"{work.op}.slope", cost.slope if work.width > _HALF_BYTES else cost.slope_16bit)
         if work.read_conflict:
             slope = slope + self.number("read_conflict_slope")
         elif work.write_conflict:
             slope = slope + self.number("write_conflict_slope")
-        return _draw(f"{work.op}.fixed", cost.fixed) + self.number("count_mode_cycles") + slope * self.repeats(work)
+        fixed = self._draw(f"{work.op}.fixed", cost.fixed) + self.number("count_mode_cycles")
+        return fixed + slope * self.repeats(work)
 
     def _dma(self, work: Work) -> Cycles:
         """Issue, then bytes at the core's own limit or its share of memory."""
@@ -81,12 +98,3 @@ class CostModel:
         if not work.aligned:
             rate = rate * self.number("unaligned_efficiency")
         return self.number("transfer_issue_cycles") + work.bytes / np.minimum(rate, self._share)
-
-
-def _draw(name: str, number: Number) -> Cycles:
-    """The value, then DRAWS draws. Seeded by the name: a number's draws do not depend on which others there are."""
-    generator = np.random.default_rng(zlib.crc32(name.encode()))
-    if number.low == number.high:
-        return np.full(1 + DRAWS, number.value)
-    draws = generator.triangular(number.low, number.value, number.high, DRAWS)
-    return np.concatenate([[number.value], draws])

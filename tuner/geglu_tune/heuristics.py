@@ -116,7 +116,7 @@ def ub_capacity_bits() -> int:
     """UB of the NPU in bits: $ASCEND_UB_CAPACITY_BITS, or what CANN says. Raises RuntimeError if neither tells."""
     global _ub_bits
     if _ub_bits is None:
-        _ub_bits = ub_bits_from_environment() or _ub_bits_from_cann()
+        _ub_bits = ub_bits_from_environment() or ub_bits_from_cann()
     return _ub_bits
 
 
@@ -129,7 +129,8 @@ def ub_bits_from_environment() -> int | None:
     return bits if bits > 0 else None
 
 
-def _ub_bits_from_cann() -> int:
+def ub_bits_from_cann() -> int:
+    """What CANN says of the current NPU; raises RuntimeError if it does not tell."""
     npu = getattr(sys.modules.get("torch"), "npu", None)  # a process that uses the NPU has imported torch_npu
     if npu is None or not npu.is_available():
         raise RuntimeError("no NPU, so its UB capacity is unknown: set ASCEND_UB_CAPACITY_BITS")

@@ -19,6 +19,7 @@ from typing import Any
 
 from geglu_kernels.grid import needs_int64
 from geglu_kernels.specs import KERNELS
+from geglu_tune.devices.compilelog import last_line, ub_overflow
 from geglu_tune.devices.virtual.program import Program, UnknownOperationError, read_program
 from geglu_tune.devices.virtual.toolchain import find_toolchain
 from geglu_tune.tiling import Status, Tiling, Workload
@@ -29,7 +30,6 @@ COMPILE_TIMEOUT_S = 60.0
 POINTERS = {"bf16": "*bf16", "fp16": "*fp16", "fp32": "*fp32"}
 """Triton's types of tensors by dtype."""
 
-_OVERFLOW = re.compile(r"ub overflow, requires (\d+) bits while (\d+) bits available")
 _RETRY = re.compile(r"\[NOTE\] .*?automatically set (enable-[\w-]+) to false and retrying")
 
 
@@ -98,7 +98,7 @@ def compile_function(
     try:
         linalg = _lower_to_linalg(function, signature, constants, soc)
     except Exception as error:  # triton raises whatever it likes
-        return Compiled(Status.COMPILE_FAILED, f"triton-ascend: {_last_line(str(error))}")
+        return Compiled(Status.COMPILE_FAILED, f"triton-ascend: {last_line(str(error))}")
     with tempfile.TemporaryDirectory(prefix="geglu-tune-") as folder:
         return _compile_linalg(linalg, soc, multibuffer, Path(folder))
 
@@ -146,12 +146,11 @@ def _compile_linalg(linalg: str, soc: str, multibuffer: bool, folder: Path) -> C
     hivm = folder / "temps" / "module.hivm.opt.mlir"
     if hivm.exists():
         return _read_hivm(hivm, folder, notes)
-    if overflow := _OVERFLOW.search(log):
-        need, have = overflow.groups()
-        return Compiled(Status.UB_OVERFLOW, f"needs {need} bits of UB, {have} are there", notes)
+    if overflow := ub_overflow(log):
+        return Compiled(Status.UB_OVERFLOW, overflow, notes)
     if code < 0:
         return Compiled(Status.CRASHED, f"bishengir-compile died of {signal.Signals(-code).name}", notes)
-    return Compiled(Status.COMPILE_FAILED, f"bishengir-compile: {_last_line(log)}", notes)
+    return Compiled(Status.COMPILE_FAILED, f"bishengir-compile: {last_line(log)}", notes)
 
 
 def _read_hivm(hivm: Path, folder: Path, notes: tuple[str, ...]) -> Compiled:
@@ -160,7 +159,7 @@ def _read_hivm(hivm: Path, folder: Path, notes: tuple[str, ...]) -> Compiled:
     passes = ["--lower-affine", "--canonicalize", "--cse", "--mlir-print-op-generic"]
     code, log = _run([str(find_toolchain().opt), str(hivm), *passes, f"-o={generic}"])
     if code != 0:
-        return Compiled(Status.COMPILE_FAILED, f"bishengir-opt: {_last_line(log)}", notes)
+        return Compiled(Status.COMPILE_FAILED, f"bishengir-opt: {last_line(log)}", notes)
     try:
         return Compiled(Status.OK, notes=notes, program=read_program(generic.read_text("utf-8")))
     except UnknownOperationError as error:
@@ -179,9 +178,3 @@ def _run(command: list[str]) -> tuple[int | None, str]:
             output, _ = process.communicate()
             return None, output.decode("utf-8", "replace")
     return process.returncode, output.decode("utf-8", "replace")
-
-
-def _last_line(log: str) -> str:
-    """The last line that says something; paths of temporary files would make equal failures look different."""
-    lines = [line.strip() for line in re.sub(r'loc\("[^"]*":\d+:\d+\):?', "", log).splitlines() if line.strip()]
-    return lines[-1][:200] if lines else "no message"

@@ -18,6 +18,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +55,9 @@ def main() -> None:
     dtypes, shapes = options.dtype or list(DTYPES), options.shape or list(SHAPES)
     database = options.out / "tunings.db"
 
+    sys.path.append(str(options.liger))
+    import liger_kernel.ops.geglu  # noqa: F401  a peer that does not load is better known before the sweep
+
     started = time.monotonic()
     arguments = ["sweep", "--device", "cuda:0", "--trials", str(options.trials), "--json"]
     arguments += [word for dtype in dtypes for word in ("--dtype", dtype)]
@@ -64,16 +68,12 @@ def main() -> None:
     print(f"sweep took {time.monotonic() - started:.0f} s", flush=True)
 
     os.environ["GEGLU_TUNE_DB"] = str(database)
-    sys.path.append(str(options.liger))
     bench = PeerBench(database)
-    rows = [
-        bench.compare(Workload(kernel, tuple(map(int, shape.split("x"))), dtype))
-        for dtype in dtypes
-        for kernel in KERNELS
-        for shape in shapes
-    ]
+    rows: list[dict[str, Any]] = []
     document = {"toolchain": {**bench.toolchain, "liger-kernel": liger_version(options.liger)}, "rows": rows}
-    (options.out / "peers.json").write_text(json.dumps(document, indent=1))
+    for dtype, kernel, shape in product(dtypes, KERNELS, shapes):
+        rows.append(bench.compare(Workload(kernel, tuple(map(int, shape.split("x"))), dtype)))
+        (options.out / "peers.json").write_text(json.dumps(document, indent=1))
     print(f"all took {time.monotonic() - started:.0f} s")
 
 
@@ -113,7 +113,7 @@ class PeerBench:
     def compare(self, workload: Workload) -> dict[str, Any]:
         torch.compiler.reset()
         torch.cuda.empty_cache()
-        contestants = self._contestants(workload)
+        contestants = {name: launch for name, launch in self._contestants(workload).items() if _runs(name, launch)}
         names = list(contestants)
         result = self._clock.compare(list(contestants.values()), RULES)
         self._card.restore = lambda: None
@@ -219,6 +219,17 @@ class PeerBench:
             "eager": lambda i: backward("eager", i),
             "compile": lambda i: backward("compile", i),
         }
+
+
+def _runs(name: str, launch: Callable[[int], object]) -> bool:
+    """Whether a contestant starts at all; a peer that does not is left out, and said to be."""
+    try:
+        launch(0)
+        torch.cuda.synchronize()
+    except Exception as error:
+        print(f"{name} does not run: {type(error).__name__}: {str(error).strip().splitlines()[-1:]}", flush=True)
+        return False
+    return True
 
 
 def _geglu(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:

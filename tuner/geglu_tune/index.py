@@ -14,7 +14,7 @@ from typing import Any
 from geglu_kernels.grid import MAX_GPU_PROGRAMS, MAX_PROGRAMS, balanced_programs, ceil_div
 from geglu_kernels.specs import KERNELS, LOOP_ORDERS
 from geglu_tune.dbfile import NAME_ANOTHER, has_database
-from geglu_tune.devices.profiles import find_profile
+from geglu_tune.devices.profiles import shipped_profile
 from geglu_tune.errors import GegluTuneError
 from geglu_tune.heuristics import MIN_BLOCK, default_tiling, ub_bits_from_environment
 from geglu_tune.paths import database_path
@@ -195,7 +195,7 @@ def _resolve(device: str | Device) -> _Target:
         target = _Target(device.soc, device.vector_cores, device.ub_bytes)
     elif isinstance(device, str):
         try:
-            known = find_profile(_family(device)).device
+            known = shipped_profile(_family(device)).device
             target = _Target(known.soc, known.vector_cores, known.ub_bytes)
         except GegluTuneError:
             target = _Target(device.strip(), None, 0 if _is_gpu(device) else None)

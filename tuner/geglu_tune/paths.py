@@ -1,4 +1,4 @@
-"""Where the database lives (standard library alone: the run-time face needs it too)."""
+"""Where what is kept lives (standard library alone: the run-time face needs it too)."""
 
 from __future__ import annotations
 
@@ -20,8 +20,21 @@ def default_database_path() -> Path:
     Raises:
         GegluTuneError: the user has no home folder.
     """
+    folder = _data_folder()
+    if folder is None:
+        raise GegluTuneError("no home folder to keep the database in: set GEGLU_TUNE_DB")
+    return folder / "tunings.db"
+
+
+def local_profile_path(soc: str) -> Path | None:
+    """Where the numbers measured on a card of this machine are, if any were; None where there is no home folder."""
+    folder = _data_folder()
+    return None if folder is None else folder / "profiles" / f"{soc.lower()}.toml"
+
+
+def _data_folder() -> Path | None:
     data_home = os.environ.get("XDG_DATA_HOME") or "~/.local/share"
     try:
-        return Path(data_home).expanduser() / "geglu-tune" / "tunings.db"
-    except RuntimeError as error:
-        raise GegluTuneError("no home folder to keep the database in: set GEGLU_TUNE_DB") from error
+        return Path(data_home).expanduser() / "geglu-tune"
+    except RuntimeError:
+        return None

@@ -3,6 +3,9 @@
 A file takes over the numbers of the file that it names as `base`, so that what several SoCs share stands in one place.
 There is a SoC for each name that bishengir-compile knows and whose numbers are known; of the Ascend910B2C and the
 Ascend910_9362 nobody has published the memory bandwidth.
+
+`geglu-tune calibrate` measures numbers on a card and writes them to a file of the same kind in the user's data folder,
+a local profile. It has a shipped file as its base and takes its place, on this machine.
 """
 
 from __future__ import annotations
@@ -14,7 +17,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from geglu_tune.errors import UsageError
+from geglu_tune.errors import GegluTuneError, UsageError
+from geglu_tune.paths import local_profile_path
 from geglu_tune.tiling import Device
 
 if sys.version_info >= (3, 11):
@@ -32,6 +36,7 @@ class Number:
     value: float
     low: float
     high: float
+    unit: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +56,8 @@ class Profile:
     device: Device
     numbers: Mapping[str, Number]
     vector: Mapping[str, VectorCost]
+    calibrated: str = ""
+    """Of a local profile: on which card it was measured, when and with what."""
 
     def __getitem__(self, name: str) -> float:
         return self.numbers[name].value
@@ -61,16 +68,32 @@ def profile_names() -> list[str]:
     return sorted(_soc_files())
 
 
-@cache
 def find_profile(name: str) -> Profile:
-    """Profile of a SoC by name; case and surrounding blanks do not matter.
+    """Profile of a SoC by name; case and surrounding blanks do not matter. A local one goes before a shipped one.
 
-    Raises UsageError naming the known ones.
+    Raises UsageError naming the known ones, GegluTuneError for a local profile that cannot be read.
     """
+    shipped = shipped_profile(name)
+    path = local_profile_path(shipped.device.soc)
+    try:
+        written_at = path.stat().st_mtime_ns if path else 0
+    except OSError:
+        return shipped
+    return _read_local(path, written_at, shipped.device) if path else shipped
+
+
+@cache
+def shipped_profile(name: str) -> Profile:
+    """Profile of a SoC as it comes with geglu-tune; raises UsageError naming the known ones."""
+    return _read_profile(shipped_file(name))
+
+
+def shipped_file(name: str) -> Path:
+    """The file of a SoC's shipped profile; raises UsageError naming the known ones."""
     wanted = name.strip().lower()
     for soc, path in _soc_files().items():
         if soc.lower() == wanted:
-            return _read_profile(path)
+            return path
     raise UsageError(f"no profile for device {name.strip()!r}; there is one for {', '.join(profile_names())}")
 
 
@@ -78,6 +101,21 @@ def find_profile(name: str) -> Profile:
 def _soc_files() -> dict[str, Path]:
     read = {path: tomllib.loads(path.read_text("utf-8")) for path in sorted(_FOLDER.glob("*.toml"))}
     return {table["soc"]: path for path, table in read.items() if "soc" in table}
+
+
+@cache
+def _read_local(path: Path, written_at: int, device: Device) -> Profile:
+    """`written_at` tells a file that was written anew from what is remembered."""
+    try:
+        profile = _read_profile(path)
+        if profile.device != device or not profile.calibrated:
+            raise ValueError(f"it is no calibration of the {device.soc}")
+        return profile
+    except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
+        why = " ".join(str(error).split())
+        raise GegluTuneError(
+            f"cannot read the local profile {path} ({type(error).__name__}: {why}): delete it, or calibrate again"
+        ) from error
 
 
 def _read_profile(path: Path) -> Profile:
@@ -90,24 +128,31 @@ def _read_profile(path: Path) -> Profile:
         ub_bytes=int(numbers["ub_bytes"].value),
         gm_gbps=numbers["gm_nominal_gbps"].value,
     )
-    return Profile(device, numbers, vector)
+    return Profile(device, numbers, vector, table.get("calibrated", ""))
 
 
 def _read_with_bases(path: Path) -> dict[str, Any]:
-    table = tomllib.loads(path.read_text("utf-8"))
-    base = table.get("base")
-    return table if base is None else {**_read_with_bases(_FOLDER / f"{base}.toml"), **table}
+    """A number of the file takes the whole place of its base's; of a vector instruction, each part by itself."""
+    table: dict[str, Any] = tomllib.loads(path.read_text("utf-8"))
+    if "base" not in table:
+        return table
+    base = _read_with_bases(_FOLDER / f"{table['base']}.toml")
+    vector = {op: {**base["vector"].get(op, {}), **entry} for op, entry in table.get("vector", {}).items()}
+    return {**base, **table, "vector": {**base["vector"], **vector}}
 
 
 def _vector_cost(entry: Mapping[str, Any]) -> VectorCost:
-    slope = _number(entry["slope"])
-    slope_16bit = _number(entry["slope_16bit"]) if "slope_16bit" in entry else slope
-    return VectorCost(_number(entry["fixed"]), slope, slope_16bit)
+    slope = _number(entry["slope"], "cycles/repeat")
+    slope_16bit = _number(entry["slope_16bit"], "cycles/repeat") if "slope_16bit" in entry else slope
+    return VectorCost(_number(entry["fixed"], "cycles"), slope, slope_16bit)
 
 
 def _is_number(entry: object) -> bool:
     return isinstance(entry, dict) and "value" in entry
 
 
-def _number(entry: Mapping[str, Any]) -> Number:
-    return Number(entry["value"], entry["low"], entry["high"])
+def _number(entry: Mapping[str, Any], unit: str = "") -> Number:
+    number = Number(entry["value"], entry["low"], entry["high"], entry.get("unit", unit))
+    if not 0 <= number.low <= number.value <= number.high:
+        raise ValueError(f"{number.value} is not in its range, {number.low} to {number.high}")
+    return number

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from geglu_tune.devices import profiles
-from geglu_tune.devices.profiles import find_profile
+from geglu_tune.devices.profiles import Profile, find_profile
 from geglu_tune.devices.virtual.cache import cached_compile, program_hash, source_hash
 from geglu_tune.devices.virtual.chip import Chip
 from geglu_tune.devices.virtual.compiler import COMPILE_TIMEOUT_S, Request
@@ -50,7 +50,7 @@ class VirtualRunner:
     def __init__(self, soc: str, jobs: int) -> None:
         profile = find_profile(soc)
         self.device = profile.device
-        self.toolchain: Mapping[str, str] = {**find_toolchain().versions, "virtual-device": _model_hash()}
+        self.toolchain: Mapping[str, str] = {**find_toolchain().versions, **_model_versions(profile)}
         self._jobs = jobs
         self._pool: ProcessPoolExecutor | None = None
         self._seconds: dict[tuple[Workload, Tiling], list[float]] = {}
@@ -167,9 +167,20 @@ def _chip(soc: str) -> Chip:
     return Chip(find_profile(soc))
 
 
+def _model_versions(profile: Profile) -> dict[str, str]:
+    """Hash of the model's code and numbers, and where these were measured if they are a local profile's.
+
+    A time is only comparable to one of the same model.
+    """
+    if not profile.calibrated:
+        return {"virtual-device": _shipped_hash()}
+    numbers = f"{_shipped_hash()} {profile}"
+    digest = hashlib.sha256(numbers.encode()).hexdigest()[:12]
+    return {"virtual-device": digest, "local profile": profile.calibrated}
+
+
 @cache
-def _model_hash() -> str:
-    """Hash of the model's code and numbers: a time is only comparable to one of the same model."""
+def _shipped_hash() -> str:
     folder = Path(__file__).parent
     sources = [folder / f"{name}.py" for name in _MODEL]
     numbers = sorted(Path(profiles.__file__).parent.glob("*.toml"))

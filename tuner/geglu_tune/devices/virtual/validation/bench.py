@@ -7,7 +7,7 @@ from functools import cache
 
 import numpy as np
 
-from geglu_tune.devices.profiles import find_profile
+from geglu_tune.devices.profiles import shipped_profile
 from geglu_tune.devices.virtual.chip import Chip
 from geglu_tune.devices.virtual.compiler import POINTERS, compile_function
 from geglu_tune.devices.virtual.cost import Cycles
@@ -46,7 +46,7 @@ class Launch:
 
     def in_rounds(self) -> Cycles:
         """Seconds of a launch of more programs than there are cores: those left over run when the others are done."""
-        cores = find_profile(self.soc).device.vector_cores
+        cores = shipped_profile(self.soc).device.vector_cores
         each = self.n // self.programs
         first = replace(self, programs=cores, n=cores * each)
         rest = replace(self, programs=self.programs - cores, n=self.n - first.n)
@@ -58,7 +58,7 @@ class Launch:
 
 @cache
 def chip(soc: str) -> Chip:
-    return Chip(find_profile(soc))
+    return Chip(shipped_profile(soc))
 
 
 @cache

@@ -9,7 +9,7 @@ from enum import Enum
 import numpy as np
 
 from geglu_kernels.grid import ceil_div
-from geglu_tune.devices.profiles import find_profile
+from geglu_tune.devices.profiles import shipped_profile
 from geglu_tune.devices.virtual.cost import Cycles
 from geglu_tune.devices.virtual.validation.bench import Launch, chip
 from geglu_tune.heuristics import default_tiling
@@ -91,7 +91,7 @@ def _liger_rows() -> Iterator[Row]:
 
 
 def _liger_seconds(direction: str, n: int) -> Cycles:
-    tiling = default_tiling(Workload(f"geglu_{direction}", (n,), "bf16"), find_profile(_B4).device)
+    tiling = default_tiling(Workload(f"geglu_{direction}", (n,), "bf16"), shipped_profile(_B4).device)
     return Launch(_B4, f"liger_geglu_{direction}", "bf16", n, tiling.block_size, tiling.programs).seconds()
 
 
@@ -132,7 +132,7 @@ _COPY_GM_US = {2048: 1075.843, 8192: 543.272, 32768: 475.571, 65536: 462.703}  #
 
 
 def _copy_rows() -> Iterator[Row]:
-    clock_hz = find_profile(_B3)["clock_mhz"] * 1e6
+    clock_hz = shipped_profile(_B3)["clock_mhz"] * 1e6
     for where, slab, walls in (("in L2", 2**21, _COPY_L2_US), ("from memory", 2**22, _COPY_GM_US)):
         for tile, wall_us in walls.items():
             launch = Launch(_B3, "copy", "fp32", _COPY_PROGRAMS * slab // 4, tile // 4, _COPY_PROGRAMS)
@@ -171,7 +171,7 @@ def _swiglu_rows() -> Iterator[Row]:
         ("2560x2048", 2560 * 1024, 12.9, False),
         ("4x32", 4 * 16, 2.04, False),
     ):
-        cores = find_profile(_A3).device.vector_cores
+        cores = shipped_profile(_A3).device.vector_cores
         launch = Launch(_A3, "swiglu", "fp16", n, 8192, programs=min(cores, ceil_div(n, 8192)))
         use, remark = (Use.FITTED, "sets gm_efficiency") if streams else (Use.UNSOUND, _SWIGLU_UNKNOWN)
         yield Row(_SWIGLU, _A3, f"fp16 SwiGLU, {size}", "us", us, launch.seconds() * 1e6, use, remark)

@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from geglu_tune.cli import app
-from geglu_tune.devices.virtual.chrometrace import FIRST_TILES, LAST_TILES
+from geglu_tune.devices.virtual.explain.chrometrace import FIRST_TILES, LAST_TILES
 
 SLOW = ("geglu_forward", "--block-size", "10240")
 SHORT = ("geglu_forward", "--block-size", "4096", "--shape", "600000")

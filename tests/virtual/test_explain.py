@@ -9,17 +9,17 @@ import pytest
 
 from geglu_kernels.grid import ceil_div
 from geglu_tune.devices.profiles import find_profile
-from geglu_tune.devices.virtual.analysis import Analysis, Limit
-from geglu_tune.devices.virtual.chain import links, once, reuses
 from geglu_tune.devices.virtual.core import Core
 from geglu_tune.devices.virtual.cost import CostModel
-from geglu_tune.devices.virtual.document import of_explanation
-from geglu_tune.devices.virtual.explain import Explanation, Refusal, explain, largest_block, spread_of
-from geglu_tune.devices.virtual.listing import Listed, list_core
+from geglu_tune.devices.virtual.explain.analysis import Analysis, Limit
+from geglu_tune.devices.virtual.explain.chain import links, once, reuses
+from geglu_tune.devices.virtual.explain.document import of_explanation
+from geglu_tune.devices.virtual.explain.explanation import Explanation, Refusal, explain, largest_block, spread_of
+from geglu_tune.devices.virtual.explain.listing import Listed, list_core
+from geglu_tune.devices.virtual.explain.timeline import critical_turn, run_core
+from geglu_tune.devices.virtual.explain.verdict import verdict
 from geglu_tune.devices.virtual.program import Call
-from geglu_tune.devices.virtual.timeline import critical_turn, run_core
 from geglu_tune.devices.virtual.trace import SetFlag, WaitFlag, Work, trace_core
-from geglu_tune.devices.virtual.verdict import verdict
 from geglu_tune.tiling import Status, Tiling, Workload
 from virtual.programs import compiled, program
 
@@ -159,7 +159,7 @@ def _turn(listed, period=1):
 
 
 def _instruction(event):
-    from geglu_tune.devices.virtual.listing import Instruction
+    from geglu_tune.devices.virtual.explain.listing import Instruction
 
     return Instruction(1, event, "", (), ()) if isinstance(event, Work) else None
 

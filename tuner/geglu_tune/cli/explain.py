@@ -17,7 +17,7 @@ from geglu_tune.errors import GegluTuneError, UsageError
 from geglu_tune.tiling import Device, Source, Workload
 
 if TYPE_CHECKING:
-    from geglu_tune.devices.virtual.explain import Explanation, Refusal
+    from geglu_tune.devices.virtual.explain.explanation import Explanation, Refusal
 
 
 def explain(
@@ -47,13 +47,13 @@ def explain(
     """
     workload = Workload(options.parse_kernel(kernel), options.parse_shape(shape), options.parse_dtype(dtype))
     if png is not None:
-        from geglu_tune.devices.virtual import plot
+        from geglu_tune.devices.virtual.explain import plot
 
         plot.check_installed()
 
     from rich.console import Console
 
-    from geglu_tune.devices.virtual import explain as explaining
+    from geglu_tune.devices.virtual.explain import explanation as explaining
 
     target = _virtual_device(device)
     tiling = explaining.tiling_of(
@@ -93,7 +93,7 @@ def _virtual_device(spec: str) -> Device:
 
 def _print_refusal(refusal: Refusal, largest: int | None, as_json: bool) -> None:
     from geglu_tune.cli import explain_text
-    from geglu_tune.devices.virtual import document
+    from geglu_tune.devices.virtual.explain import document
 
     if as_json:
         print(json.dumps(document.of_refusal(refusal, largest), indent=2))
@@ -103,7 +103,7 @@ def _print_refusal(refusal: Refusal, largest: int | None, as_json: bool) -> None
 
 def _print_explanation(explanation: Explanation, as_json: bool) -> None:
     from geglu_tune.cli import explain_text
-    from geglu_tune.devices.virtual import document
+    from geglu_tune.devices.virtual.explain import document
 
     if as_json:
         print(json.dumps(document.of_explanation(explanation), indent=2))
@@ -112,13 +112,13 @@ def _print_explanation(explanation: Explanation, as_json: bool) -> None:
 
 
 def _write_trace(explanation: Explanation, path: Path) -> None:
-    from geglu_tune.devices.virtual.chrometrace import chrome_trace
+    from geglu_tune.devices.virtual.explain.chrometrace import chrome_trace
 
     _write(path, json.dumps(chrome_trace(explanation.asked)).encode())
 
 
 def _write_png(explanation: Explanation, path: Path) -> None:
-    from geglu_tune.devices.virtual.plot import draw
+    from geglu_tune.devices.virtual.explain.plot import draw
 
     _write(path, draw(explanation.asked))
 

@@ -8,12 +8,12 @@ from collections.abc import Iterable, Iterator
 from rich.console import Console
 from rich.text import Text
 
-from geglu_tune.devices.virtual.analysis import Analysis, Limit
-from geglu_tune.devices.virtual.chain import Link, links, once
-from geglu_tune.devices.virtual.explain import Explanation, Refusal, Spread, spread_of
-from geglu_tune.devices.virtual.listing import Instruction
-from geglu_tune.devices.virtual.ubmap import UbBuffer
-from geglu_tune.devices.virtual.verdict import FEW_TILES, chain_pipes, format_seconds, verdict
+from geglu_tune.devices.virtual.explain.analysis import Analysis, Limit
+from geglu_tune.devices.virtual.explain.chain import Link, links, once
+from geglu_tune.devices.virtual.explain.explanation import Explanation, Refusal, Spread, spread_of
+from geglu_tune.devices.virtual.explain.listing import Instruction
+from geglu_tune.devices.virtual.explain.ubmap import UbBuffer
+from geglu_tune.devices.virtual.explain.verdict import FEW_TILES, chain_pipes, format_seconds, verdict
 from geglu_tune.tiling import Tiling, Workload
 
 _WIDEST = 100

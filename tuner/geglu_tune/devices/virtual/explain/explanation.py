@@ -11,9 +11,9 @@ import numpy as np
 from geglu_kernels.grid import ceil_div
 from geglu_kernels.specs import KERNELS, LOOP_ORDERS
 from geglu_tune.devices.profiles import Profile, find_profile
-from geglu_tune.devices.virtual.analysis import Analysis
 from geglu_tune.devices.virtual.cache import cached_compile
 from geglu_tune.devices.virtual.compiler import Request
+from geglu_tune.devices.virtual.explain.analysis import Analysis
 from geglu_tune.errors import GegluTuneError, UsageError
 from geglu_tune.heuristics import default_tiling
 from geglu_tune.space import BLOCK_STEP

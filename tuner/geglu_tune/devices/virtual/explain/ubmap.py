@@ -6,8 +6,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from geglu_tune.devices.virtual.explain.listing import Instruction
 from geglu_tune.devices.virtual.interpret import Memory
-from geglu_tune.devices.virtual.listing import Instruction
 from geglu_tune.devices.virtual.program import WIDTH
 
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import TypeVar
 
-from geglu_tune.devices.virtual.listing import Instruction
-from geglu_tune.devices.virtual.timeline import Activity, Kind, Turn
-from geglu_tune.devices.virtual.ubmap import UbBuffer, UbMap
+from geglu_tune.devices.virtual.explain.listing import Instruction
+from geglu_tune.devices.virtual.explain.timeline import Activity, Kind, Turn
+from geglu_tune.devices.virtual.explain.ubmap import UbBuffer, UbMap
 
 _T = TypeVar("_T")
 

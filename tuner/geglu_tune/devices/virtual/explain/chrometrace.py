@@ -6,9 +6,9 @@ import itertools
 from collections.abc import Iterator
 from typing import Any
 
-from geglu_tune.devices.virtual.analysis import Analysis
-from geglu_tune.devices.virtual.listing import Instruction
-from geglu_tune.devices.virtual.timeline import Activity, Kind, arrows
+from geglu_tune.devices.virtual.explain.analysis import Analysis
+from geglu_tune.devices.virtual.explain.listing import Instruction
+from geglu_tune.devices.virtual.explain.timeline import Activity, Kind, arrows
 
 FIRST_TILES = 12
 """Tiles shown from the start on: the prologue and some of the steady state."""

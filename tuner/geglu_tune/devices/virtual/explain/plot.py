@@ -9,9 +9,9 @@ import importlib.util
 import io
 from typing import TYPE_CHECKING
 
-from geglu_tune.devices.virtual.analysis import RUN_TILES, Analysis
-from geglu_tune.devices.virtual.timeline import Activity, Arrow, arrows
-from geglu_tune.devices.virtual.verdict import bound_by
+from geglu_tune.devices.virtual.explain.analysis import RUN_TILES, Analysis
+from geglu_tune.devices.virtual.explain.timeline import Activity, Arrow, arrows
+from geglu_tune.devices.virtual.explain.verdict import bound_by
 from geglu_tune.errors import GegluTuneError
 
 if TYPE_CHECKING:

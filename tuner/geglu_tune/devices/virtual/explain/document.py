@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from geglu_tune.devices.virtual.analysis import Analysis
-from geglu_tune.devices.virtual.chain import links
-from geglu_tune.devices.virtual.explain import Explanation, Refusal, Spread, spread_of
-from geglu_tune.devices.virtual.listing import Instruction
-from geglu_tune.devices.virtual.ubmap import UbBuffer
-from geglu_tune.devices.virtual.verdict import verdict
+from geglu_tune.devices.virtual.explain.analysis import Analysis
+from geglu_tune.devices.virtual.explain.chain import links
+from geglu_tune.devices.virtual.explain.explanation import Explanation, Refusal, Spread, spread_of
+from geglu_tune.devices.virtual.explain.listing import Instruction
+from geglu_tune.devices.virtual.explain.ubmap import UbBuffer
+from geglu_tune.devices.virtual.explain.verdict import verdict
 from geglu_tune.tiling import Source, Tiling, Workload
 
 Json = dict[str, Any]

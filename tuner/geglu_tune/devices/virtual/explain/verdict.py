@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from geglu_tune.devices.virtual.analysis import Analysis, Limit
-from geglu_tune.devices.virtual.chain import Reuse, links, once, reuses
-from geglu_tune.devices.virtual.explain import Explanation, Refusal
+from geglu_tune.devices.virtual.explain.analysis import Analysis, Limit
+from geglu_tune.devices.virtual.explain.chain import Reuse, links, once, reuses
+from geglu_tune.devices.virtual.explain.explanation import Explanation, Refusal
+from geglu_tune.devices.virtual.explain.ubmap import UbBuffer
 from geglu_tune.devices.virtual.trace import Work
-from geglu_tune.devices.virtual.ubmap import UbBuffer
 from geglu_tune.tiling import Tiling
 
 _EQUAL = 0.0005

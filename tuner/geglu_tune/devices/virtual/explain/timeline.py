@@ -9,7 +9,7 @@ from enum import Enum
 
 from geglu_tune.devices.virtual.core import PIPES, FlagError
 from geglu_tune.devices.virtual.cost import CostModel
-from geglu_tune.devices.virtual.listing import Instruction, Listed
+from geglu_tune.devices.virtual.explain.listing import Instruction, Listed
 from geglu_tune.devices.virtual.trace import Drain, ScalarWork, SetFlag, WaitFlag, Work
 
 ALL = "ALL"

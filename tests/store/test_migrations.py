@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,8 +12,8 @@ from sqlite_utils import Database
 from geglu_tune import dbfile
 from geglu_tune.errors import GegluTuneError
 from geglu_tune.store import Store, schema
-from geglu_tune.tiling import Status, Tiling
-from store.builders import DEVICE, FORWARD, VIRTUAL, ok, query
+from geglu_tune.tiling import Margin, Status, Tiling
+from store.builders import DEVICE, FORWARD, MEASURED, VIRTUAL, ok, query
 
 ASSETS = Path(__file__).parent / "assets"
 
@@ -42,6 +43,44 @@ def test_a_version_1_file_is_read_and_written(version_1: Path):
         sweep = store.start_sweep({})
         assert store.open_study(sweep, FORWARD, VIRTUAL, seed=0) == best.study
         store.add_trial(best.study, sweep, 3, Tiling(4096, 40), ok(800.0))
+
+
+@pytest.fixture
+def version_2(tmp_path: Path) -> Path:
+    return Path(shutil.copy(ASSETS / "version-2.sqlite", tmp_path / "b.db"))
+
+
+def test_a_version_2_file_is_read_and_written(version_2: Path):
+    with Store.open(version_2, create=False) as store:
+        (best,) = store.best()
+        assert (best.study.workload, best.study.provenance) == (FORWARD, VIRTUAL)
+        assert best.best.tiling == Tiling(8192, 38, form="sigmoid", num_warps=None)
+        assert (best.regret, best.margin) == (0.0125, None)
+        assert (best.best.measurement.low_us, best.best.measurement.high_us) == (950.0, 1050.0)
+        assert best.best.measurement.score == best.time_us == 1000.0
+        sweep = store.start_sweep({})
+        study = store.open_study(sweep, FORWARD, MEASURED, seed=0)
+        side_by_side = replace(ok(800.0), yardstick_us=900.0)
+        store.add_trial(study, sweep, 0, Tiling(4096, 40), side_by_side)
+        store.set_best(study, 0, None, 0.01, Margin(1.2, 1.1, 1.3, 0.02))
+    with Store.open(version_2, create=False) as store:
+        (best,) = store.best()
+        assert best.best.measurement == side_by_side
+        assert (best.speedup, best.margin) == (1.2, Margin(1.2, 1.1, 1.3, 0.02))
+
+
+@pytest.mark.parametrize("asset", sorted(ASSETS.glob("*.sqlite")), ids=lambda path: path.stem)
+def test_an_old_file_keeps_every_tiling_apart(asset: Path, tmp_path: Path):
+    """Also those that differ in their warps alone; the same one twice is refused, with warps or without."""
+    path = shutil.copy(asset, tmp_path / "c.db")
+    with Store.open(Path(path), create=False) as store:
+        (best,) = store.best()
+        sweep = store.start_sweep({})
+        for number, warps in enumerate((4, 8), 3):
+            store.add_trial(best.study, sweep, number, replace(best.best.tiling, num_warps=warps), ok(800.0))
+        for tiling in (best.best.tiling, replace(best.best.tiling, num_warps=8)):
+            with pytest.raises(GegluTuneError, match="two sweeps write the same study"):
+                store.add_trial(best.study, sweep, 9, tiling, ok(800.0))
 
 
 def next_version(monkeypatch: pytest.MonkeyPatch, migration) -> None:
@@ -84,12 +123,11 @@ def test_a_migration_that_fails_changes_nothing(version_1: Path, monkeypatch: py
 
 
 def test_a_new_file_and_a_migrated_one_have_the_same_schema(
-    version_1: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    version_1: Path, version_2: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     next_version(monkeypatch, lambda db: db.table("trials").add_column("host", str))
-    Store.open(version_1, create=False).close()
     Store.open(tmp_path / "new.db", create=True).close()
-    schemas = [
-        query(path, "select name, sql from sqlite_master order by name") for path in (version_1, tmp_path / "new.db")
-    ]
-    assert schemas[0] == schemas[1]
+    new = query(tmp_path / "new.db", "select name, sql from sqlite_master order by name")
+    for path in (version_1, version_2):
+        Store.open(path, create=False).close()
+        assert query(path, "select name, sql from sqlite_master order by name") == new

@@ -2,7 +2,9 @@
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
+from geglu_tune.cli import app
 from geglu_tune.devices import open_runner
 from geglu_tune.devices.virtual.regret import least_regret
 from geglu_tune.tiling import Status, Tiling, Workload
@@ -45,3 +47,11 @@ def test_the_virtual_device_serves_nothing_slower_than_the_default():
     assert 0 <= choice.regret < 0.05
     for measurement in measured.values():
         assert measurement.low_us < measurement.high_us
+
+
+def test_a_choice_that_may_be_far_off_says_so(tmp_path):
+    """For 1x196608 it is the launch cost, known to a factor of ten, that decides between few cores and all."""
+    asked = ["--kernel", "geglu_forward", "--shape", "1x196608", "--db", str(tmp_path / "a.db")]
+    for command in ("sweep", "show"):
+        result = CliRunner().invoke(app, [command, *asked], catch_exceptions=False)
+        assert "geglu_forward 1x196608 bf16: what is unsure about Ascend910B4 leaves" in result.stderr

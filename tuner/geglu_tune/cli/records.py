@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -10,6 +11,9 @@ if TYPE_CHECKING:
     from geglu_tune.store import BestRecord, StudyRecord, TrialRecord
 
 Record = dict[str, Any]
+
+UNSURE = 0.05
+"""Regret above which a choice is not to be relied on."""
 
 
 def of_best(best: BestRecord) -> Record:
@@ -35,6 +39,15 @@ def of_best(best: BestRecord) -> Record:
         **_provenance(best.study),
         "created_at": best.best.created_at,
     }
+
+
+def doubts(bests: Iterable[Record]) -> Iterator[str]:
+    """A line for every best that may be far from the best there is."""
+    for best in bests:
+        if best["regret"] is not None and best["regret"] > UNSURE:
+            workload = f"{best['kernel']} {best['shape']} {best['dtype']}"
+            percent = f"{100 * best['regret']:.1f}%"
+            yield f"{workload}: what is unsure about {best['device']} leaves {percent} of regret; only a card can tell"
 
 
 def of_trial(study: StudyRecord, trial: TrialRecord) -> Record:

@@ -35,14 +35,16 @@ def show(
     )
     path = options.database(db)
 
-    from geglu_tune.cli import tables
+    from geglu_tune.cli import records, tables
     from geglu_tune.store import Store
 
     with Store.open(path, create=False) as store:
-        records = _records(store, wanted, trials=trials)
-        if not records:
+        found = _records(store, wanted, trials=trials)
+        if not found:
             print(_why_nothing(store, wanted, trials=trials), file=sys.stderr)
-    tables.print_records(records, tables.TRIAL_LAYOUT if trials else tables.BEST_LAYOUT, form)
+    tables.print_records(found, tables.TRIAL_LAYOUT if trials else tables.BEST_LAYOUT, form)
+    for doubt in () if trials else records.doubts(found):
+        print(doubt, file=sys.stderr)
     return ExitStatus.DONE
 
 

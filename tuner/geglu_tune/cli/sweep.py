@@ -99,7 +99,10 @@ def sweep(
                 arguments=arguments,
                 listen=listen,
             )
-    tables.print_records([records.of_best(best) for best in result.bests], tables.BEST_LAYOUT, form)
+    bests = [records.of_best(best) for best in result.bests]
+    tables.print_records(bests, tables.BEST_LAYOUT, form)
+    for doubt in records.doubts(bests):
+        _say(doubt)
     return _conclude(result, len(workloads), path)
 
 

@@ -7,11 +7,12 @@ import importlib.metadata
 import os
 import re
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from geglu_tune.devices.compilelog import last_line, ub_overflow
-from geglu_tune.devices.measured.adapter import Binary, DeviceMissingError
+from geglu_tune.devices.measured.adapter import Accelerator, Binary, DeviceMissingError
 from geglu_tune.devices.measured.bench import Bench
 from geglu_tune.devices.measured.messages import Failed, Identity
 from geglu_tune.devices.measured.torch_accelerator import TIMER, TorchAccelerator, explain
@@ -67,7 +68,7 @@ class NpuAccelerator(TorchAccelerator):
         return Failed(Status.COMPILE_FAILED, f"{type(error).__name__}: {last_line(text)}")
 
 
-def open_bench(index: int) -> Bench:
+def open_bench(index: int, bench: Callable[[Accelerator], Bench] = Bench) -> Bench:
     """Raises DeviceMissingError if there is no such device, or nothing to drive it with."""
     os.environ.update(_ENVIRONMENT)  # before torch_npu and triton read it
     try:
@@ -76,7 +77,7 @@ def open_bench(index: int) -> Bench:
         raise DeviceMissingError(
             f"torch_npu does not load ({last_line(str(error))}); source CANN's set_env.sh"
         ) from error
-    return Bench(NpuAccelerator(index))
+    return bench(NpuAccelerator(index))
 
 
 def profile_of(soc: str) -> Profile:

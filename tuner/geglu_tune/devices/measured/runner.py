@@ -168,11 +168,16 @@ def open_card(kind: str, index: int) -> MeasuredRunner:
 
 def _open_bench(kind: str, index: int) -> Doer:
     """In the worker: what drives a kind of card is imported there alone. Raises DeviceMissingError."""
+    check_installed(kind)
+    bench: Doer = import_module(f"geglu_tune.devices.measured.{kind}").open_bench(index)
+    return bench
+
+
+def check_installed(kind: str) -> None:
+    """Raises DeviceMissingError where a package is missing that drives a kind of card."""
     for package in _DRIVEN_BY[kind]:
         if find_spec(package) is None:
             raise DeviceMissingError(f"{package} is not installed; install it with: pip install 'geglu-tune[{kind}]'")
-    bench: Doer = import_module(f"geglu_tune.devices.measured.{kind}").open_bench(index)
-    return bench
 
 
 def _failure(reply: Reply) -> Measurement:

@@ -1,0 +1,166 @@
+"""Calibration: the numbers of a card are found again from the times of the probes alone."""
+
+import json
+import re
+from functools import cache
+from importlib.util import find_spec
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from fakes.card import FakeNpuCard
+from geglu_tune.cli import app
+from geglu_tune.devices.calibration import measured
+from geglu_tune.devices.calibration.calibrate import MEASUREMENTS
+from geglu_tune.devices.calibration.card import VirtualCard
+from geglu_tune.devices.calibration.fit import TRUST, fit
+from geglu_tune.devices.calibration.localfile import write_local_profile
+from geglu_tune.devices.calibration.numbers import UNITS_OF_MEASURE, fitted_names, number_of, with_numbers
+from geglu_tune.devices.calibration.probes import probes
+from geglu_tune.devices.profiles import Number, find_profile, shipped_profile
+from geglu_tune.errors import GegluTuneError
+from geglu_tune.paths import local_profile_path
+
+SHIPPED = shipped_profile("Ascend910B4")
+LAUNCHES = probes(SHIPPED)
+UNTOLD = {"scalar_cycles", "call_scalar_cycles", "unaligned_efficiency"}
+"""No probe, and no kernel that is tuned, is limited by these."""
+WITHOUT_TORCH_NPU = pytest.mark.skipif(find_spec("torch_npu") is not None, reason="torch_npu is installed")
+
+
+def hidden_card(seed):
+    """A profile with numbers from anywhere in their ranges, those included that are only conventions."""
+    random = np.random.default_rng(seed)
+    ranges = {name: number_of(SHIPPED, name) for name in [*fitted_names(SHIPPED), *UNITS_OF_MEASURE]}
+    drawn = {name: random.uniform(number.low, number.high) for name, number in ranges.items()}
+    return with_numbers(SHIPPED, {name: Number(value, value, value) for name, value in drawn.items()})
+
+
+def measure(card):
+    return np.array([[card.seconds(launch) for _ in range(MEASUREMENTS)] for launch in LAUNCHES])
+
+
+@cache
+def fitted(seed, noise=0.0):
+    return fit(SHIPPED, LAUNCHES, measure(VirtualCard(hidden_card(seed), noise, seed)))
+
+
+def as_told(profile, name):
+    """A number by a calibration's conventions: vmuls takes a cycle a repeat, the count-mode floor is as shipped."""
+    value, cycle = number_of(profile, name).value, profile.vector["vmuls"].slope.value
+    if name.endswith(".fixed"):
+        return (value + profile["count_mode_cycles"]) / cycle - SHIPPED["count_mode_cycles"]
+    if name.endswith(("_cycles", "slope")) or name == "clock_mhz":
+        return value / cycle
+    return value * cycle if name == "dma_bytes_per_cycle" else value
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_hidden_numbers_are_found_within_three_percent(seed):
+    hidden, found = hidden_card(seed), fitted(seed)
+    assert {estimate.name for estimate in found.estimates if not estimate.told} == UNTOLD
+    for estimate in found.estimates:
+        if estimate.told:
+            assert estimate.value == pytest.approx(as_told(hidden, estimate.name), rel=0.03, abs=1e-3), estimate.name
+    assert all(residual.after == pytest.approx(residual.measured, rel=0.002) for residual in found.residuals)
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_with_noise_they_are_found_within_three_standard_errors(seed):
+    hidden, found = hidden_card(seed), fitted(seed, 0.01)
+    assert found.spread == pytest.approx(0.01, rel=0.3)
+    for estimate in found.estimates:
+        if estimate.told:
+            assert abs(estimate.value - as_told(hidden, estimate.name)) < 3 * estimate.error, estimate.name
+            assert estimate.error < max(0.05 * estimate.value, 0.3 * (estimate.before.high - estimate.before.low))
+
+
+def test_more_noise_is_a_larger_error():
+    for before, after in zip(fitted(0).estimates, fitted(0, 10 * TRUST).estimates, strict=True):
+        assert after.error > 1.2 * before.error or before.name in UNTOLD
+
+
+def test_a_card_that_the_model_cannot_follow_has_larger_errors():
+    """No launch cost can be negative."""
+    samples = measure(VirtualCard(hidden_card(0)))
+    one, all_cores = (i for i, launch in enumerate(LAUNCHES) if launch.what.startswith("one tile"))
+    samples[all_cores] = 0.5 * samples[one]
+    strange = fit(SHIPPED, LAUNCHES, samples)
+    for before, after in zip(fitted(0).estimates, strange.estimates, strict=True):
+        assert after.error > 1.2 * before.error or before.name in UNTOLD or before.name.startswith("launch")
+
+
+def test_the_command_measures_a_card_and_keeps_the_result(monkeypatch):
+    """One that is outside a range, and differs in what is only a convention, too."""
+    hidden = with_numbers(hidden_card(3), {"load_latency_cycles": Number(700, 700, 700)})
+    card = FakeNpuCard(hidden)
+    monkeypatch.setattr(measured, "open_npu", lambda index: card)
+    result = CliRunner().invoke(app, ["calibrate", "--device", "npu:0", "--json"], catch_exceptions=False)
+    assert (result.exit_code, card.closed) == (0, True)
+    document = json.loads(result.stdout)
+    assert (document["device"], document["rehearsal"]) == ("Ascend910B4", False)
+    path = local_profile_path("Ascend910B4")
+    assert document["local_profile"] == str(path)
+    assert f"wrote {path}" in result.stderr
+
+    local = find_profile("Ascend910B4")
+    assert re.match(r"npu:0 on \d{4}-\d\d-\d\d \(torch_npu 2.6.0, driver fake 1\)", local.calibrated)
+    assert local["load_latency_cycles"] == pytest.approx(as_told(hidden, "load_latency_cycles"), rel=0.03)
+    for check in document["checks"]:
+        assert abs(check["shipped_us"] / check["measured_us"] - 1) > 0.02
+        assert check["fitted_us"] == pytest.approx(check["measured_us"], rel=0.01)
+    assert {each["cores"] for each in document["bandwidths"]} >= {1, 20, 40}
+    for each in document["bandwidths"]:
+        assert each["model_gbps"] == pytest.approx(each["measured_gbps"], rel=0.01)
+
+
+def test_a_rehearsal_says_so_and_keeps_nothing(home_of_this_test):
+    result = CliRunner().invoke(app, ["calibrate", "--device", "virtual:Ascend910B4"], catch_exceptions=False)
+    assert result.exit_code == 0
+    assert result.stdout.startswith("REHEARSAL")
+    assert "hidden" in result.stdout
+    assert max(map(len, result.stdout.splitlines())) <= 80
+    for name in fitted_names(SHIPPED):
+        assert re.search(rf"^{re.escape(name)} ", result.stdout, re.MULTILINE)
+    for name in UNTOLD:
+        assert f"{name}: the probes cannot tell; it keeps its range" in result.stdout
+    assert [path for path in home_of_this_test.rglob("*.toml") if path.is_file()] == []
+
+
+@pytest.mark.parametrize(
+    ("device", "says"),
+    [
+        pytest.param("npu:0", "torch_npu is not installed", marks=WITHOUT_TORCH_NPU),
+        pytest.param("npu", "torch_npu is not installed", marks=WITHOUT_TORCH_NPU),
+        ("npu:x", "npu:0, or virtual:Ascend910B4 to rehearse"),
+        ("cuda:0", "npu:0, or virtual:Ascend910B4 to rehearse"),
+        ("auto", "npu:0, or virtual:Ascend910B4 to rehearse"),
+        ("virtual:Ascend999", "no profile for device 'Ascend999'"),
+    ],
+)
+def test_where_there_is_no_card_the_command_says_what_to_do(device, says):
+    result = CliRunner().invoke(app, ["calibrate", "--device", device], catch_exceptions=False)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert re.fullmatch(rf"error: [^\n]*{re.escape(says)}[^\n]*\n", result.stderr)
+
+
+def test_what_was_told_is_written_and_the_rest_stays_as_shipped():
+    found = fitted(0, 0.01)
+    path = write_local_profile("Ascend910B4", found, 'npu:0 on 2026-01-02 (driver "1.0")')
+    local = find_profile("Ascend910B4")
+    assert local.calibrated == 'npu:0 on 2026-01-02 (driver "1.0")'
+    for estimate in found.estimates:
+        written, meant = number_of(local, estimate.name), estimate.number
+        assert written.value == pytest.approx(meant.value, rel=1e-5)
+        assert (written.low, written.high) == pytest.approx((meant.low, meant.high), rel=1e-5)
+        assert written.unit == number_of(SHIPPED, estimate.name).unit
+        assert (written == number_of(SHIPPED, estimate.name)) == (estimate.name in UNTOLD)
+    assert all(local.vector[op] == SHIPPED.vector[op] for op in ("vln", "vrec", "broadcast"))
+    assert "measured by geglu-tune calibrate on npu:0" in path.read_text("utf-8")
+
+
+def test_a_folder_that_cannot_be_written_is_one_line(home_of_this_test):
+    (home_of_this_test / "data").write_text("a file where the folder should be")
+    with pytest.raises(GegluTuneError, match=r"\Acannot write the local profile [^\n]+XDG_DATA_HOME\Z"):
+        write_local_profile("Ascend910B4", fitted(0), "npu:0")

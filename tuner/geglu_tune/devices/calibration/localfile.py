@@ -1,0 +1,95 @@
+"""Writes a local profile."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from pathlib import Path
+
+from geglu_tune.devices.calibration.fit import Estimate, Fit
+from geglu_tune.devices.profiles import shipped_file
+from geglu_tune.errors import GegluTuneError
+from geglu_tune.paths import local_profile_path
+
+_HEADING = """\
+# Measured on a card of this machine by `geglu-tune calibrate`. geglu-tune takes these numbers before the ones it comes
+# with; delete the file to go back to those. low and high are two standard errors from the value.
+"""
+
+
+def write_local_profile(soc: str, fit: Fit, calibrated: str) -> Path:
+    """Write what the fit tells of a SoC's numbers; `calibrated` says on which card, when and with what.
+
+    Returns the file. Raises GegluTuneError where it cannot be written.
+    """
+    path = local_profile_path(soc)
+    if path is None:
+        raise GegluTuneError("no home folder to keep the local profile in: set XDG_DATA_HOME")
+    try:
+        _write(path, _text(soc, fit, calibrated))
+    except OSError as error:
+        raise GegluTuneError(
+            f"cannot write the local profile {path}: {error.strerror}; name another folder by XDG_DATA_HOME"
+        ) from error
+    return path
+
+
+def _text(soc: str, fit: Fit, calibrated: str) -> str:
+    told = [estimate for estimate in fit.estimates if estimate.told]
+    source = f"measured by geglu-tune calibrate on {calibrated}"
+    blocks = [
+        _HEADING + "\n".join(_fields(soc=soc, base=shipped_file(soc).stem, calibrated=calibrated)),
+        *(_number(estimate, source) for estimate in told if "." not in estimate.name),
+        *_vector(told, source),
+    ]
+    return "\n\n".join(blocks) + "\n"
+
+
+def _number(estimate: Estimate, source: str) -> str:
+    number = estimate.number
+    fields = _fields(
+        value=number.value,
+        unit=number.unit,
+        low=number.low,
+        high=number.high,
+        source=source,
+        confidence="measured",
+    )
+    return "\n".join([f"[{estimate.name}]", *fields])
+
+
+def _vector(told: list[Estimate], source: str) -> list[str]:
+    """A table an instruction."""
+    parts: dict[str, list[str]] = {}
+    for estimate in told:
+        op, _, part = estimate.name.partition(".")
+        if part:
+            number = estimate.number
+            inner = ", ".join(_fields(value=number.value, low=number.low, high=number.high))
+            parts.setdefault(op, []).append(f"{part} = {{ {inner} }}")
+    return [
+        "\n".join([f"[vector.{op}]", *lines, *_fields(source=source, confidence="measured")])
+        for op, lines in parts.items()
+    ]
+
+
+def _fields(**values: str | float) -> list[str]:
+    """TOML's strings are JSON's; six digits are more than any time tells."""
+    return [
+        f"{name} = {json.dumps(value) if isinstance(value, str) else format(value, '.6g')}"
+        for name, value in values.items()
+    ]
+
+
+def _write(path: Path, text: str) -> None:
+    """Whole or not at all: another process may be reading."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+        Path(temporary).replace(path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise

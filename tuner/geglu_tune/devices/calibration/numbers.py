@@ -1,0 +1,45 @@
+"""The numbers of a profile that a calibration fits, by the names that the cost model draws them by."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from geglu_tune.devices.calibration.probes import CHAINED
+from geglu_tune.devices.profiles import Number, Profile
+
+UNITS_OF_MEASURE = {
+    "vmuls.slope": "a repeat of vmuls is the cycle that everything else is counted in: no clock can be read",
+    "count_mode_cycles": "only its sum with an instruction's fixed cycles shows",
+    "gm_nominal_gbps": "only its product with gm_efficiency shows",
+}
+"""Numbers that are taken as they stand, because times tell them from others only by convention."""
+
+
+def fitted_names(profile: Profile) -> list[str]:
+    """The numbers that have a range, and of the vector instructions those of the probes."""
+    vector = [f"{op}.{part}" for op in CHAINED for part in ("fixed", "slope")]
+    uncertain = [name for name, number in profile.numbers.items() if number.low < number.high]
+    return [name for name in [*uncertain, *vector] if name not in UNITS_OF_MEASURE]
+
+
+def number_of(profile: Profile, name: str) -> Number:
+    op, _, part = name.partition(".")
+    if not part:
+        return profile.numbers[name]
+    cost = profile.vector[op]
+    return cost.fixed if part == "fixed" else cost.slope
+
+
+def with_numbers(profile: Profile, changed: Mapping[str, Number]) -> Profile:
+    """The profile with some of its numbers replaced."""
+    numbers, vector = dict(profile.numbers), dict(profile.vector)
+    for name, number in changed.items():
+        op, _, part = name.partition(".")
+        if part == "fixed":
+            vector[op] = replace(vector[op], fixed=number)
+        elif part == "slope":
+            vector[op] = replace(vector[op], slope=number)
+        else:
+            numbers[name] = number
+    return replace(profile, numbers=numbers, vector=vector)

@@ -91,6 +91,15 @@ def test_a_card_that_the_model_cannot_follow_has_larger_errors():
         assert after.error > 1.2 * before.error or before.name in UNTOLD or before.name.startswith("launch")
 
 
+def test_a_clock_that_was_thought_sure_is_found_too():
+    """It has no range on a 910B1; but a cycle is what vmuls takes, whatever the real clock is."""
+    sure = with_numbers(SHIPPED, {"clock_mhz": Number(1500, 1500, 1500)})
+    hidden = with_numbers(SHIPPED, {"vmuls.slope": Number(1.08, 1.08, 1.08)})
+    found = {estimate.name: estimate for estimate in fit(sure, LAUNCHES, measure(VirtualCard(hidden))).estimates}
+    assert found["clock_mhz"].value == pytest.approx(1500 / 1.08, rel=0.01)
+    assert found["vexp.slope"].value == pytest.approx(2 / 1.08, rel=0.01)
+
+
 def test_the_command_measures_a_card_and_keeps_the_result(monkeypatch):
     """One that is outside a range, and differs in what is only a convention, too."""
     hidden = with_numbers(hidden_card(3), {"load_latency_cycles": Number(700, 700, 700)})

@@ -26,6 +26,8 @@ RESOLUTION_S = 0.05e-6
 
 _DOUBT = 5.0
 """How much wider than its range a number's prior is, for the ranges are public figures, often of other parts."""
+_SURE = 0.05
+"""Reach, relative, of a number without a range."""
 _EVALUATIONS = 15
 _CONVERGED = 1e-3
 _DIFFERENCE = 1e-3
@@ -135,7 +137,9 @@ class _Problem:
         self.names = names
         ranges = [number_of(profile, name) for name in names]
         self.prior = np.array([number.value for number in ranges])
-        self.reach = np.array([max(number.high - number.value, number.value - number.low) for number in ranges])
+        self.reach = np.array(
+            [max(number.high - number.value, number.value - number.low) or _SURE * number.value for number in ranges]
+        )
         self._least = 0.1 * np.array([number.low for number in ranges])
 
     def restricted_to(self, chosen: NDArray[np.bool_]) -> _Problem:

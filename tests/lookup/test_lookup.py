@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 from dataclasses import replace
+from pathlib import Path
 from types import ModuleType
 
 import pytest
@@ -11,6 +13,7 @@ import pytest
 import geglu_tune
 from fakes.npu import FakeNpu, install_torch
 from geglu_tune import ServedTiling, Tiling, compute_default_tiling_strategy, lookup
+from geglu_tune.index import read_index
 from geglu_tune.store import Store
 from geglu_tune.tiling import Source, Workload
 from store.builders import DEVICE, FORWARD, MEASURED, VIRTUAL, keep_best, query
@@ -194,11 +197,48 @@ def test_an_unknown_soc_gets_a_default_for_cores_that_are_called_unknown(databas
     assert "unknown cores, taken as 20" in served.reason
 
 
-def test_an_unknown_soc_is_served_what_was_tuned_on_its_name(database: Store):
-    h200 = replace(DEVICE, soc="NVIDIA H200", vector_cores=132, ub_bytes=0)
-    keep_best(database, replace(TUNED, programs=132), provenance=replace(MEASURED, device=h200))
-    served = lookup("geglu_forward", (8192, 11008), "bf16", device="NVIDIA H200")
-    assert (served.origin, served.programs, served.source) == ("exact", 132, Source.MEASURED)
+H200 = replace(DEVICE, soc="NVIDIA H200", vector_cores=132, ub_bytes=0, gm_gbps=4814.304)
+ON_GPU = Tiling(2048, 528, multibuffer=False, form="sigmoid", num_warps=8)
+
+
+def test_a_gpu_is_served_what_was_tuned_on_its_name(database: Store):
+    keep_best(database, ON_GPU, provenance=replace(MEASURED, device=H200))
+    for device in ("NVIDIA H200", H200):
+        served = lookup("geglu_forward", (8192, 11008), "bf16", device=device)
+        assert (served.origin, served.source) == ("exact", Source.MEASURED)
+        assert replace(launch(served), num_warps=served.num_warps) == ON_GPU
+    assert lookup("geglu_forward", (8192, 11008), "bf16", device="NVIDIA H100").origin == "default"
+    assert lookup("geglu_forward", (8192, 11008), "bf16").num_warps is None
+
+
+@pytest.mark.parametrize(
+    ("tuned_programs", "n", "programs"),
+    [(528, 10**6, 489), (528, 10**9, 528), (44032, 10**6, 489), (44032, 10**9, 488282)],
+)
+def test_a_gpus_tiling_of_another_size_keeps_its_kind_of_grid(
+    database: Store, tuned_programs: int, n: int, programs: int
+):
+    """So many programs, or one a tile: a GPU takes far larger grids than an NPU."""
+    tuned = replace(ON_GPU, programs=tuned_programs)
+    keep_best(database, tuned, provenance=replace(MEASURED, device=H200))
+    served = lookup("geglu_forward", n, "bf16", device="NVIDIA H200")
+    assert (served.origin, served.block_size, served.num_warps, served.programs) == ("nearest", 2048, 8, programs)
+
+
+def test_a_gpu_without_a_tuning_gets_the_default_of_gpus(database: Store):
+    served = lookup("geglu_backward", (8192, 11008), "fp16", device="NVIDIA H200")
+    assert (served.origin, served.block_size, served.num_warps, served.multibuffer) == ("default", 1024, 4, False)
+    assert served.programs == 8192 * 11008 // 1024
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_a_file_of_an_older_schema_is_served_as_it_is(version: int, tmp_path: Path):
+    """A job that only reads cannot migrate it."""
+    asset = Path(__file__).parents[1] / "store" / "assets" / f"version-{version}.sqlite"
+    index = read_index(Path(shutil.copy(asset, tmp_path / "old.db")))
+    served = index.answer(FORWARD, "Ascend910B4")
+    assert launch(served) == Tiling(8192, 38, form="sigmoid")
+    assert served.num_warps is None
 
 
 def test_measured_beats_virtual(database: Store):

@@ -34,6 +34,7 @@ def of_best(best: BestRecord) -> Record:
         "speedup_low": _rounded(best.margin.low if best.margin else None),
         "speedup_high": _rounded(best.margin.high if best.margin else None),
         "noise": _rounded(best.margin.noise if best.margin else None),
+        "tie": best.tie,
         "trials": best.trials,
         "trials_ok": best.ok,
         **_provenance(best.study),

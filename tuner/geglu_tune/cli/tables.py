@@ -48,6 +48,20 @@ def _text(field: str) -> Callable[[Record], str]:
     return lambda record: str(record[field])
 
 
+def _multibuffer(record: Record) -> str:
+    return "-" if _is_gpu(record) else "on" if record["multibuffer"] else "off"
+
+
+def _speedup(record: Record) -> str:
+    """With what the last digits are worth, where it was measured; what was no faster than the noise is a tie."""
+    speedup, low, high = record["speedup"], record["speedup_low"], record["speedup_high"]
+    if speedup is None:
+        return "-"
+    if low is None:
+        return f"{speedup:.2f}"
+    return "tie" if record["tie"] else f"{speedup:.3f} ±{(high - low) / 2:.3f}"
+
+
 KERNEL = Column("kernel", "kernel", _text("kernel"), left=True)
 SHAPE = Column("shape", "shape", _text("shape"), left=True)
 DTYPE = Column("dtype", "dtype", _text("dtype"), left=True)
@@ -56,14 +70,15 @@ SOURCE = Column("source", "source", _text("source"), left=True)
 NUMBER = Column("trial", "#", _text("number"))
 BLOCK_SIZE = Column("BLOCK_SIZE", "BLOCK_\nSIZE", _text("block_size"))
 PROGRAMS = Column("programs", "pro-\ngrams", _text("programs"))
-MULTIBUFFER = Column("multibuffer", "multi-\nbuffer", lambda r: "on" if r["multibuffer"] else "off", left=True)
+MULTIBUFFER = Column("multibuffer", "multi-\nbuffer", _multibuffer, left=True)
+WARPS = Column("warps", "warps", _number("num_warps", "d"))
 FORM = Column("form", "form", _text("form"), left=True)
 LOOP_ORDER = Column("loop order", "loop\norder", _text("loop_order"), left=True)
 UB = Column("UB %", "UB %", _number("ub_percent", ".1f"))
 TIME = Column("time", "time", lambda r: format_time(r["time_us"]))
 GBPS = Column("GB/s", "GB/s", _number("gbps", ".0f"))
 ROOFLINE = Column("x of the roofline", "x of\nroof", _number("roofline", ".3f"))
-SPEEDUP = Column("x of the default", "x of\ndefault", _number("speedup", ".2f"))
+SPEEDUP = Column("x of the default", "x of\ndefault", _speedup)
 REGRET = Column("regret at most", "regret\nat most", _percent("regret"))
 STATUS = Column("status", "status", _text("status"), left=True)
 REASON = Column("reason", "reason", _text("reason"), left=True, wraps=True)
@@ -73,8 +88,8 @@ _WRAPPED_WIDTH = 24
 """Characters a line below which a wrapped text is a chore to read."""
 _HEAD_RULE = box.Box("    \n    \n ── \n    \n    \n    \n    \n    \n")
 
-_TILING = (BLOCK_SIZE, PROGRAMS, MULTIBUFFER, FORM, LOOP_ORDER, UB, TIME)
-_DISPENSABLE = (GBPS, REGRET, UB, PROGRAMS, MULTIBUFFER, LOOP_ORDER)
+_TILING = (BLOCK_SIZE, PROGRAMS, WARPS, MULTIBUFFER, FORM, LOOP_ORDER, UB, TIME)
+_DISPENSABLE = (GBPS, REGRET, UB, PROGRAMS, WARPS, MULTIBUFFER, LOOP_ORDER)
 """What a terminal too narrow for all goes without, first to go first."""
 
 
@@ -156,13 +171,25 @@ def _print_groups(console: Console, records: Sequence[Record], layout: Layout) -
 
 
 def _telling(columns: Sequence[Column], records: Sequence[Record]) -> list[Column]:
-    """Without the columns that would say the obvious: one device, the usual loop order, no regret known."""
+    """Without the columns that would say the obvious: one device, the usual loop order, no regret known.
+
+    Warps are of GPUs alone, multi-buffering and UB of NPUs.
+    """
     obvious = {LOOP_ORDER} if all(record.get("loop_order", "strided") == "strided" for record in records) else set()
     if len({record["device"] for record in records}) == 1:
         obvious.add(DEVICE)
     if all(record.get("regret") is None for record in records):
         obvious.add(REGRET)
+    gpus = {_is_gpu(record) for record in records}
+    if True not in gpus:
+        obvious.add(WARPS)
+    if False not in gpus:
+        obvious |= {MULTIBUFFER, UB}
     return [column for column in columns if column not in obvious]
+
+
+def _is_gpu(record: Record) -> bool:
+    return record.get("ub_capacity_bytes") == 0
 
 
 def _fitting(console: Console, records: Sequence[Record], columns: Sequence[Column]) -> list[Column]:

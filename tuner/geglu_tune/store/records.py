@@ -78,6 +78,11 @@ class BestRecord:
         return self.default.measurement.time_us / self.time_us
 
     @property
+    def tie(self) -> bool | None:
+        """Whether nothing beat the default by more than the noise; None where it was not timed side by side."""
+        return None if self.margin is None else self.margin.low <= 1.0
+
+    @property
     def gbps(self) -> float:
         """Bytes moved in a second, in 1e9."""
         return self.study.workload.bytes_moved / self.time_us / 1e3
@@ -91,4 +96,5 @@ class BestRecord:
     def ub_percent(self) -> float | None:
         """Share of UB that the program plans to use."""
         used = self.best.measurement.ub_bytes
-        return None if used is None else 100 * used / self.study.provenance.device.ub_bytes
+        capacity = self.study.provenance.device.ub_bytes
+        return None if used is None or not capacity else 100 * used / capacity

@@ -114,6 +114,7 @@ def sweep(
     trials: int = POLICY.trials,
     time_budget: float | None = None,
     fresh: bool = False,
+    only: Mapping[Workload, Sequence[Tiling]] | None = None,
     arguments: Mapping[str, object] | None = None,
     listen: Listener = lambda event: None,
 ) -> SweepResult:
@@ -125,6 +126,7 @@ def sweep(
         trials: tilings tried a study, at most.
         time_budget: seconds for the whole sweep, shared out evenly among the studies still to come.
         fresh: drop the stored trials of these workloads first.
+        only: the tilings to try of each workload, where nothing is to be searched; `trials` does not count then.
         arguments: what the sweep was asked for, to be kept with it.
 
     Raises:
@@ -145,7 +147,8 @@ def sweep(
                 break
             provenance = provenance_of(runner, workload.kernel)
             study = store.open_study(sweep_id, workload, provenance, seed, fresh=fresh)
-            outcome = _Study(store, sweep_id, study, workload, index, listen).run(runner, trials, budget)
+            running = _Study(store, sweep_id, study, workload, index, listen)
+            outcome = running.run(runner, trials, budget, None if only is None else only[workload])
             done.append(outcome)
             listen(outcome)
             if outcome.end is End.INTERRUPTED:
@@ -173,13 +176,21 @@ class _Study:
         self._default = default_tiling(workload, study.provenance.device)
         self._trials = store.trials(study)
 
-    def run(self, runner: Runner, trials: int, budget: _Deadline) -> StudyDone:
+    def run(self, runner: Runner, trials: int, budget: _Deadline, only: Sequence[Tiling] | None = None) -> StudyDone:
         space = space_of(self._workload, runner.device)
-        self._listen(StudyStarted(self._index, self._workload, len(space), min(trials, len(space))))
+        if only is None:
+            expected = min(trials, len(space))
+        else:
+            stored = {trial.tiling for trial in self._trials}
+            trials = expected = len(stored) + sum(tiling not in stored for tiling in only)
+        self._listen(StudyStarted(self._index, self._workload, len(space), expected))
         for trial in self._trials:
             self._report(trial, repeated=True)
         try:
-            return self._stored_outcome(trials) or self._finish(runner, self._search(space, runner, trials, budget))
+            if outcome := self._stored_outcome(trials):
+                return outcome
+            asker = self._search(space, runner, trials) if only is None else _Listed(only)
+            return self._finish(runner, self._try(asker, runner, trials, budget))
         except KeyboardInterrupt:
             return self._finish(runner, End.INTERRUPTED)
 
@@ -192,9 +203,8 @@ class _Study:
         record = replace(stored, study=replace(stored.study, workload=self._workload))
         return StudyDone(self._index, self._workload, len(self._trials), record, End.DONE)
 
-    def _search(self, space: AnySpace, runner: Runner, trials: int, budget: _Deadline) -> End:
-        stored = {trial.tiling: trial for trial in self._trials}
-        search = Search(
+    def _search(self, space: AnySpace, runner: Runner, trials: int) -> Search:
+        return Search(
             space,
             self._default,
             seed=self._study.seed,
@@ -202,6 +212,9 @@ class _Study:
             priors=self._priors(),
             hints=runner.suggest(self._workload),
         )
+
+    def _try(self, search: Search | _Listed, runner: Runner, trials: int, budget: _Deadline) -> End:
+        stored = {trial.tiling: trial for trial in self._trials}
         while batch := search.ask():
             # Studies before this one may have grown since it was cut off, so that it now asks for other tilings than
             # those stored; it gets no more trials for that.
@@ -278,6 +291,19 @@ class _Study:
         contenders = {tiling: trial.measurement for tiling, trial in ok.items()}
         choice = runner.choose(self._workload, contenders, self._default)
         return ok[choice.tiling], choice
+
+
+class _Listed:
+    """Asks as a Search does, for given tilings alone."""
+
+    def __init__(self, tilings: Sequence[Tiling]) -> None:
+        self._batches = [list(tilings)]
+
+    def ask(self) -> list[Tiling]:
+        return self._batches.pop() if self._batches else []
+
+    def tell(self, tiling: Tiling, measurement: Measurement) -> None:
+        """Whatever comes of it, nothing more is asked for."""
 
 
 def pick_best(trials: Sequence[TrialRecord], default: Tiling) -> TrialRecord | None:

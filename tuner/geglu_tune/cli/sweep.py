@@ -14,10 +14,12 @@ from geglu_kernels.specs import KERNELS
 from geglu_tune import models
 from geglu_tune.cli import options
 from geglu_tune.cli.options import DbOption, DebugOption, ExitStatus, Format, JsonOption
+from geglu_tune.errors import UsageError
 from geglu_tune.policy import POLICY
-from geglu_tune.tiling import Source, Workload
+from geglu_tune.tiling import Source, Tiling, Workload
 
 if TYPE_CHECKING:
+    from geglu_tune.devices.protocol import Runner
     from geglu_tune.plan import StudyPlan
     from geglu_tune.sweep import SweepResult
 
@@ -44,6 +46,13 @@ def sweep(
     jobs: Annotated[int | None, typer.Option(min=1, help="Processes. (default: one a CPU core)")] = None,
     seed: Annotated[int, typer.Option(min=0, help="The same seed tries the same tilings.")] = 0,
     fresh: Annotated[bool, typer.Option("--fresh", help="Drop the stored trials of these studies first.")] = False,
+    stale: Annotated[
+        bool,
+        typer.Option(
+            "--stale",
+            help="Time again only the best and the default of what another compiler, driver or kernel has found.",
+        ),
+    ] = False,
     plan: Annotated[bool, typer.Option("--plan", help="Say what would be run, and run nothing.")] = False,
     as_json: JsonOption = False,
     db: DbOption = None,
@@ -59,6 +68,8 @@ def sweep(
         for one_dtype in map(options.parse_dtype, dtype or ["bf16"])
         for one_shape in _shapes(shape or [], model or [])
     ]
+    if stale and (fresh or plan):
+        raise UsageError("--stale times again what is stored: it goes with neither --fresh nor --plan")
     path = options.database(db)
     jobs = jobs or len(os.sched_getaffinity(0))
 
@@ -82,9 +93,15 @@ def sweep(
             tables.print_records([records.of_plan(study, runner) for study in studies], tables.PLAN_LAYOUT, form)
             _say(_sum_up(studies, jobs))
             return ExitStatus.DONE
+        again = None
+        if stale:
+            sizes = {workload.n for workload in workloads} if shape or model else set()
+            again = _stale_tilings(path, runner, kernel or [], dtype or [], sizes)
+            workloads = list(again)
         arguments = {
             "workloads": [str(workload) for workload in workloads],
-            **{"device": device, "trials": trials, "time_budget": time_budget, "seed": seed, "fresh": fresh},
+            **{"device": device, "trials": trials, "time_budget": time_budget},
+            **{"seed": seed, "fresh": fresh, "stale": stale},
         }
         with Store.open(path, create=True) as store, progress(len(workloads), trials) as listen:
             _say(notice)
@@ -96,6 +113,7 @@ def sweep(
                 trials=trials,
                 time_budget=time_budget,
                 fresh=fresh,
+                only=again,
                 arguments=arguments,
                 listen=listen,
             )
@@ -104,6 +122,20 @@ def sweep(
     for doubt in records.doubts(bests):
         _say(doubt)
     return _conclude(result, len(workloads), path)
+
+
+def _stale_tilings(
+    path: Path, runner: Runner, kernels: list[str], dtypes: list[str], sizes: set[int]
+) -> dict[Workload, list[Tiling]]:
+    """What to time again of each workload that is stale; says so if none is."""
+    from geglu_tune.stale import stale_bests, to_try_again
+    from geglu_tune.store import Store
+
+    with Store.open(path, create=False) as store:
+        found = stale_bests(store, runner, kernels=kernels, dtypes=dtypes, sizes=sizes)
+    if not found:
+        _say(f"nothing is stale: the compiler, driver and kernels are those of every {runner.source.value} row")
+    return {best.study.workload: to_try_again(best) for best in found}
 
 
 def _shapes(shapes: list[str], names: list[str]) -> list[tuple[int, ...]]:

@@ -162,13 +162,14 @@ class Store:
         dtype: str | None = None,
         shape: tuple[int, ...] | None = None,
         soc: str | None = None,
+        source: Source | None = None,
     ) -> list[BestRecord]:
         """The one that holds for each kernel, n, dtype and device; shapes of as many elements are one.
 
         Measured beats virtual; then the provenance used last wins, then the faster one.
         """
         first: dict[tuple[object, ...], BestRecord] = {}
-        for row in self._best_rows(*_filters(kernel, dtype, shape, soc)):
+        for row in self._best_rows(*_filters(kernel, dtype, shape, soc, source)):
             key = tuple(row[name] for name in ("kernel", "dtype", "n", "soc", "vector_cores", "ub_bytes"))
             if key not in first:
                 first[key] = _best(row)
@@ -271,12 +272,17 @@ class Store:
 
 
 def _filters(
-    kernel: str | None, dtype: str | None, shape: tuple[int, ...] | None, soc: str | None
+    kernel: str | None,
+    dtype: str | None,
+    shape: tuple[int, ...] | None,
+    soc: str | None,
+    source: Source | None = None,
 ) -> tuple[str, list[Any]]:
     wanted = {
         "studies.kernel": kernel,
         "studies.dtype": dtype,
         "devices.soc": soc,
+        "provenances.source": None if source is None else source.value,
         # SQLite knows no larger integer, so neither does any row.
         "studies.n": None if shape is None else min(math.prod(shape), _MAX_INTEGER),
     }

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import ast
+from pathlib import Path
+
 import pytest
 from tests.kernels.ttir import lower_to_ttir, run_program
 
@@ -37,6 +40,19 @@ def test_every_element_is_in_one_tile_and_no_index_wraps(kernel, loop_order, n):
             assert run.offsets[tile] == {tile * BLOCK}
             assert run.lanes[tile] == {n - tile * BLOCK}
     assert taken == tiles
+
+
+def test_every_load_says_what_the_lanes_past_the_end_hold():
+    """A masked load without `other` leaves them as they were, except in triton-ascend, which supplies a zero."""
+    import geglu_kernels.geglu as source
+
+    calls = [
+        node for node in ast.walk(ast.parse(Path(source.__file__).read_text("utf-8"))) if isinstance(node, ast.Call)
+    ]
+    loads = [call for call in calls if ast.unparse(call.func) == "tl.load"]
+    assert len(loads) == sum(len(spec.inputs) for spec in KERNELS.values())
+    for load in loads:
+        assert {keyword.arg for keyword in load.keywords} == {"mask", "other"}, ast.unparse(load)
 
 
 def test_triton_gives_sizes_from_two_to_the_31_on_a_64_bit_type():

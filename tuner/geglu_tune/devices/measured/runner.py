@@ -17,6 +17,7 @@ from geglu_tune.devices.measured.lock import DeviceLock
 from geglu_tune.devices.measured.messages import Failed, Memory, Reply, Room, Rules, Time, Timed, Verified, Verify
 from geglu_tune.devices.measured.statistics import Interval, median_interval
 from geglu_tune.devices.measured.verdict import DefaultTimes, judge
+from geglu_tune.devices.measured.warmstart import WarmStart
 from geglu_tune.devices.measured.worker import Doer, Opener
 from geglu_tune.errors import GegluTuneError, UsageError
 from geglu_tune.heuristics import default_tiling
@@ -60,6 +61,7 @@ class MeasuredRunner:
             raise
         self.device = self._client.identity.device
         self.toolchain: Mapping[str, str] = self._client.identity.toolchain
+        self._warm_start = WarmStart(self.device)
         self._default_runs: dict[Workload, bool] = {}
         self._first_default: dict[Workload, Interval] = {}
         self._timed: dict[tuple[Workload, int, str], Measurement] = {}
@@ -82,7 +84,7 @@ class MeasuredRunner:
             )
 
     def suggest(self, workload: Workload) -> Sequence[Tiling]:
-        return ()
+        return self._warm_start.fastest(workload)
 
     def run(self, workload: Workload, tilings: Sequence[Tiling]) -> Iterator[Measurement]:
         default = default_tiling(workload, self.device)
@@ -104,6 +106,7 @@ class MeasuredRunner:
         return judge(samples, ub_bytes, default, times)
 
     def close(self) -> None:
+        self._warm_start.close()
         self._client.close()
         self._lock.release()
 

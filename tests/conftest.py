@@ -2,11 +2,24 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import tempfile
 from pathlib import Path
 
 import pytest
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests of a real card are skipped where there is none, and say what is missing."""
+    missing = ""
+    if not any(Path("/dev").glob("davinci[0-9]*")):
+        missing = "no Ascend NPU in /dev"
+    elif importlib.util.find_spec("torch_npu") is None:
+        missing = "there is an Ascend NPU, but torch_npu is not installed"
+    for item in items:
+        if missing and item.get_closest_marker("npu"):
+            item.add_marker(pytest.mark.skip(reason=missing))
 
 
 @pytest.fixture(scope="session", autouse=True)

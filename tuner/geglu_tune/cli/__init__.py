@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 import typer
 from typer.core import TyperGroup
 
-from geglu_tune.cli import calibrate, explain, lookup, show, sweep
+from geglu_tune.cli import calibrate, doctor, explain, lookup, show, sweep
 from geglu_tune.cli.options import ExitStatus
 from geglu_tune.errors import GegluTuneError, UsageError
 
@@ -61,6 +61,7 @@ app.command("show")(show.show)
 app.command("lookup")(lookup.lookup)
 app.command("explain")(explain.explain)
 app.command("calibrate")(calibrate.calibrate)
+app.command("doctor")(doctor.doctor)
 
 
 def main() -> NoReturn:

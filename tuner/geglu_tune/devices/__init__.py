@@ -38,9 +38,16 @@ def open_runner(spec: str, jobs: int) -> Runner:
     raise UsageError(f"unknown device {spec!r}; use auto, virtual:{DEFAULT_VIRTUAL}, npu:0 or cuda:0")
 
 
+def kinds_present() -> list[str]:
+    """Of npu and cuda those that this machine has a card of, whether or not anything is installed to drive it.
+
+    Looks at files alone: importing torch to find that there is no card would take longer than most commands.
+    """
+    return [kind for kind, pattern in _DEVICE_FILES.items() if any(Path("/dev").glob(pattern))]
+
+
 def _first_present() -> tuple[str, str]:
-    """Looks at files alone: importing torch to find that there is no card would take longer than most commands."""
-    for kind, pattern in _DEVICE_FILES.items():
-        if any(Path("/dev").glob(pattern)) and importlib.util.find_spec(_NEEDS[kind]) is not None:
+    for kind in kinds_present():
+        if importlib.util.find_spec(_NEEDS[kind]) is not None:
             return kind, "0"
     return "virtual", DEFAULT_VIRTUAL

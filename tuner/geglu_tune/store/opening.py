@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 from sqlite_utils import Database
@@ -58,6 +58,24 @@ def connect(path: Path, *, create: bool) -> Database:
             connection.close()
             raise
     return db
+
+
+def examine(path: Path) -> int:
+    """The schema version of a file that a sweep can read and write. Changes nothing.
+
+    Raises:
+        GegluTuneError: as connect does, and for a file that cannot be written or is damaged.
+    """
+    if not has_database(path):
+        _prepare_new_file(path, create=False)
+    with reporting(path), closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=rw", uri=True)) as connection:
+        connection.execute("begin immediate")
+        (verdict,) = connection.execute("pragma quick_check(1)").fetchone()
+        if verdict != "ok":
+            raise sqlite3.DatabaseError(verdict)
+        (version,) = connection.execute("pragma user_version").fetchone()
+        connection.execute(f"pragma user_version = {version}")  # never committed; begin alone does without permission
+    return int(version)
 
 
 def _prepare_new_file(path: Path, *, create: bool) -> None:

@@ -8,9 +8,9 @@ import os
 import re
 import subprocess
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
+from geglu_tune.devices import cann
 from geglu_tune.devices.compilelog import last_line, ub_overflow
 from geglu_tune.devices.measured.adapter import Accelerator, Binary, DeviceMissingError
 from geglu_tune.devices.measured.bench import Bench
@@ -29,7 +29,6 @@ _ENVIRONMENT = {
 _AICORE_TIMEOUT = "507014"
 _RUNTIME_FAULT = re.compile(r"\b507\d{3}\b|aicore exception|vector core exception", re.IGNORECASE)
 """The runtime's asynchronous errors (507035 is a vector core exception): every later call of the process fails too."""
-_DRIVER_INFO = Path("/usr/local/Ascend/driver/version.info")
 
 
 class NpuAccelerator(TorchAccelerator):
@@ -116,13 +115,12 @@ def _vector_cores(index: int) -> int:
 def _toolchain() -> dict[str, str]:
     import torch
 
-    home = Path(os.environ.get("ASCEND_HOME_PATH", "/usr/local/Ascend/ascend-toolkit/latest"))
     return {
         "torch": torch.__version__,
         "torch_npu": _distribution_version("torch_npu"),
         "triton-ascend": _distribution_version("triton-ascend"),
-        "cann": _version_in(home / "version.cfg", *sorted(home.glob("*-linux/ascend_toolkit_install.info"))),
-        "driver": _version_in(_DRIVER_INFO),
+        "cann": cann.toolkit_version(),
+        "driver": cann.driver_version(),
         "TRITON_ALL_BLOCKS_PARALLEL": os.environ.get("TRITON_ALL_BLOCKS_PARALLEL", "0"),
         "timer": TIMER,
     }
@@ -133,16 +131,6 @@ def _distribution_version(name: str) -> str:
         return importlib.metadata.version(name)
     except importlib.metadata.PackageNotFoundError:
         return "unknown"
-
-
-def _version_in(*files: Path) -> str:
-    """The version that the first file that has one gives in a line `version=...`, in whatever case and brackets."""
-    for file in files:
-        if file.is_file():
-            found = re.search(r"version\w*=\[?([^\]\s:]+)", file.read_text("utf-8", "replace"), re.IGNORECASE)
-            if found:
-                return found[1]
-    return "unknown"
 
 
 def _full_text(error: Exception) -> str:

@@ -63,7 +63,7 @@ def program_hash(compiled: program.Program) -> str:
 @lru_cache(maxsize=4096)
 def cached_compile(request: Request) -> Compiled:
     """compile_kernel, remembered in this process and on disk."""
-    entry = _folder() / f"{_key(request)}.json.gz"
+    entry = folder() / f"{_key(request)}.json.gz"
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError, EOFError):
         return _decode_compiled(json.loads(gzip.decompress(entry.read_bytes())))
     compiled = compile_kernel(request)
@@ -73,7 +73,8 @@ def cached_compile(request: Request) -> Compiled:
     return compiled
 
 
-def _folder() -> Path:
+def folder() -> Path:
+    """Where the programs are kept."""
     return Path(platformdirs.user_cache_dir("geglu-tune")) / "programs"
 
 

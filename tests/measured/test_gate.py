@@ -7,8 +7,9 @@ import pytest
 from fakes.accelerator import FAKE_CARD, FakeAccelerator, landscape
 from geglu_kernels.grid import ceil_div
 from geglu_tune.devices.measured.bench import Bench
-from geglu_tune.devices.measured.gate import small_cases
+from geglu_tune.devices.measured.gate import Gate, WrongResultError, small_cases
 from geglu_tune.devices.measured.messages import Failed, Verified, Verify
+from geglu_tune.devices.measured.tensors import Inputs, Outputs
 from geglu_tune.heuristics import default_tiling
 from geglu_tune.tiling import Status, Tiling, Workload
 
@@ -42,15 +43,32 @@ def test_a_kernel_that_is_right_passes(workload):
     ],
 )
 def test_what_a_kernel_does_wrong_is_found_and_told(fault, why, workload):
-    """triton-lang/triton#6547: inputs that an in-place kernel had changed; #9230: a half-written output passed for
-    right, as the tiling before had left the right answer in it. A bit that differs is within every bound, and still
-    no tile may change one."""
+    """triton-lang/triton#6547: inputs that an in-place kernel had changed. A bit that differs is within every bound,
+    and still no tile may change one."""
     reply = verify(fault, workload)
     assert isinstance(reply, Failed)
     assert reply.status is Status.INCORRECT
     assert not reply.poisoned
     with pytest.raises(AssertionError, match=why):
         raise AssertionError(reply.reason)
+
+
+def test_what_an_earlier_tiling_wrote_does_not_pass_for_an_answer():
+    """triton-lang/triton#9230: all candidates share one output."""
+    card = FakeAccelerator(landscape, {BLOCK: "half"})
+    gate, inputs, shared, expected = (
+        Gate(card),
+        Inputs(card, FORWARD, 1),
+        Outputs(card, FORWARD),
+        Outputs(card, FORWARD),
+    )
+    default = default_tiling(FORWARD, FAKE_CARD)
+    for outputs in (shared, expected):
+        gate.run(FORWARD, default, inputs, outputs)
+    gate.compare(FORWARD, inputs, shared, expected)
+    gate.run(FORWARD, TILING, inputs, shared)
+    with pytest.raises(WrongResultError, match=r"\Ac\b"):
+        gate.compare(FORWARD, inputs, shared, expected)
 
 
 def test_a_wrong_tiling_does_not_spoil_the_next_one():

@@ -55,7 +55,7 @@ def site(tmp_path, monkeypatch):
     return folder
 
 
-def install(site, name, version, files):
+def install(site, name, version, files, entry_points=""):
     """Do as pip does; a file of another distribution is overwritten."""
     record = []
     for path, text in files.items():
@@ -66,6 +66,7 @@ def install(site, name, version, files):
     info = site / f"{name.replace('-', '_')}-{version}.dist-info"
     info.mkdir()
     (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
+    (info / "entry_points.txt").write_text(entry_points)
     (info / "RECORD").write_text("".join(record))
 
 
@@ -80,6 +81,12 @@ def install_triton_ascend(site):
 
 def install_stock_triton(site):
     install(site, "triton", "3.6.0", {"triton/__init__.py": "ascend = False", "triton/knobs.py": "b = 22"})
+
+
+def install_torch_npu_without_cann(site):
+    """`import torch` loads it by itself, and fails with it."""
+    files = {"torch_npu/__init__.py": WITHOUT_CANN}
+    install(site, "torch_npu", "1.2.3", files, "[torch.backends]\ntorch_npu = torch_npu:_autoload\n")
 
 
 def run(*args):
@@ -106,7 +113,7 @@ def test_a_sound_machine_has_no_fault():
 
 def test_each_planted_fault_is_named(site, tmp_path, monkeypatch):
     install_stock_triton(site)
-    install(site, "torch_npu", "1.2.3", {"torch_npu/__init__.py": WITHOUT_CANN})
+    install_torch_npu_without_cann(site)
     foreign = tmp_path / "foreign.db"
     query(foreign, "create table t (x)")
     monkeypatch.setenv("XDG_CACHE_HOME", str(foreign))
@@ -191,17 +198,17 @@ def test_a_compiler_that_runs_and_cannot_compile_is_named(tmp_path, monkeypatch)
 
 
 @pytest.mark.parametrize(
-    ("source", "says"),
+    ("source", "limit", "says"),
     [
-        ("import time\nprint('loading')\ntime.sleep(600)", "no answer in 3 s"),
-        ("import os\nos.abort()", "died of SIGABRT"),
-        ("raise RuntimeError('line one\\nbad build')", "RuntimeError: bad build"),
+        ("import time\nprint('loading')\ntime.sleep(600)", 3.0, "no answer in 3 s"),
+        ("import os\nos.abort()", 60.0, "died of SIGABRT"),
+        ("raise RuntimeError('line one\\nbad build')", 60.0, "RuntimeError: bad build"),
     ],
     ids=["hangs", "dies", "fails"],
 )
-def test_a_torch_that_does_not_load_is_survived_and_named(site, source, says):
+def test_a_torch_that_does_not_load_is_survived_and_named(site, source, limit, says):
     install(site, "torch", "2.99.0", {"torch/__init__.py": source})
-    found = facts("cards", 3.0)
+    found = facts("cards", limit)
     check = doctor.check_torch(found, [])
     assert check.state is State.FAULT
     assert says in check.detail
@@ -209,7 +216,7 @@ def test_a_torch_that_does_not_load_is_survived_and_named(site, source, says):
 
 
 def test_a_torch_npu_that_is_kept_from_loading_is_a_warning(site, monkeypatch):
-    install(site, "torch_npu", "1.2.3", {"torch_npu/__init__.py": WITHOUT_CANN})
+    install_torch_npu_without_cann(site)
     monkeypatch.setenv("TORCH_DEVICE_BACKEND_AUTOLOAD", "0")
     found = {"torch": "1.2.3", "torch_npu_error": "ImportError: libhccl.so"}
     assert doctor.check_torch_npu(found, []).state is State.WARNING

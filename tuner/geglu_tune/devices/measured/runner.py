@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
-from pathlib import Path
 
-from geglu_kernels.specs import KERNELS
+from geglu_tune.devices.kernelsource import kernel_hash
 from geglu_tune.devices.measured.adapter import DeviceMissingError
 from geglu_tune.devices.measured.client import Client, Limits
 from geglu_tune.devices.measured.lock import DeviceLock
@@ -67,11 +65,7 @@ class MeasuredRunner:
         self._timed: dict[tuple[Workload, int, str], Measurement] = {}
 
     def kernel_hash(self, kernel: str) -> str:
-        """Hash of the source file the kernel is in."""
-        module = KERNELS[kernel].module
-        root = Path(import_module(module.partition(".")[0]).__path__[0])
-        source = root.joinpath(*module.split(".")[1:]).with_suffix(".py")
-        return hashlib.sha256(source.read_bytes()).hexdigest()
+        return kernel_hash(kernel)
 
     def check(self, workload: Workload) -> None:
         reply = self._client.do(Room(workload))

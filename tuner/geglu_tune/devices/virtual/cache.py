@@ -18,7 +18,7 @@ from typing import Any
 
 import platformdirs
 
-from geglu_kernels.specs import KERNELS
+from geglu_tune.devices.kernelsource import kernel_hash
 from geglu_tune.devices.virtual import compiler, program
 from geglu_tune.devices.virtual.compiler import Compiled, Request, compile_kernel
 from geglu_tune.devices.virtual.toolchain import find_toolchain
@@ -42,17 +42,6 @@ _NODES = {
 }
 _KEPT = (Status.OK, Status.UB_OVERFLOW, Status.COMPILE_FAILED)
 """Verdicts that a second try would repeat; a crash or a timeout may be the machine's fault."""
-
-
-@cache
-def source_hash(kernel: str) -> str:
-    """Hash of the kernel's source file, which is all that the compilers see of it."""
-    import importlib.util
-
-    spec = importlib.util.find_spec(KERNELS[kernel].module)
-    assert spec is not None
-    assert spec.origin is not None
-    return hashlib.sha256(Path(spec.origin).read_bytes()).hexdigest()[:16]
 
 
 def program_hash(compiled: program.Program) -> str:
@@ -79,7 +68,7 @@ def folder() -> Path:
 
 
 def _key(request: Request) -> str:
-    parts = [asdict(request), source_hash(request.kernel), find_toolchain().versions, _reader_hash()]
+    parts = [asdict(request), kernel_hash(request.kernel), find_toolchain().versions, _reader_hash()]
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:32]
 
 

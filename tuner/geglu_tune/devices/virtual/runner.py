@@ -19,8 +19,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from geglu_tune.devices import profiles
+from geglu_tune.devices.kernelsource import kernel_hash
 from geglu_tune.devices.profiles import Profile, find_profile
-from geglu_tune.devices.virtual.cache import cached_compile, program_hash, source_hash
+from geglu_tune.devices.virtual.cache import cached_compile, program_hash
 from geglu_tune.devices.virtual.chip import Chip
 from geglu_tune.devices.virtual.compiler import COMPILE_TIMEOUT_S, Request
 from geglu_tune.devices.virtual.correctness import check_program
@@ -57,7 +58,7 @@ class VirtualRunner:
         """Under each draw, of what this runner has measured: `choose` need not time it again."""
 
     def kernel_hash(self, kernel: str) -> str:
-        return source_hash(kernel)
+        return kernel_hash(kernel)
 
     def check(self, workload: Workload) -> None:
         """A model has room for everything."""

@@ -78,3 +78,29 @@ def test_names_of_the_virtual_device(name):
 def test_a_device_that_is_not_there_is_refused_in_one_line(name):
     with pytest.raises(UsageError, match=r"\A[^\n]+\Z"):
         open_runner(name, jobs=1)
+
+
+def test_a_flipped_bit_in_the_cache_costs_a_compile(monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    first = cache.cached_compile.__wrapped__(FORWARD)
+    (entry,) = tmp_path.rglob("*.json.gz")
+    content = bytearray(entry.read_bytes())
+    for place in range(len(content) // 3, len(content) // 3 + 40):
+        content[place] ^= 0xFF
+    entry.write_bytes(content)
+    assert cache.cached_compile.__wrapped__(FORWARD) == first
+
+
+def test_a_failure_that_may_be_the_machines_is_not_remembered(monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    failed = cache.Compiled(Status.COMPILE_FAILED, "no space left on device")
+    with monkeypatch.context() as patch:
+        patch.setattr(cache, "compile_kernel", lambda request: failed)
+        assert cache.cached_compile.__wrapped__(FORWARD) == failed
+    assert cache.cached_compile.__wrapped__(FORWARD).status is Status.OK
+
+
+def test_tritons_interpreter_does_not_get_in_the_way(monkeypatch, runner):
+    monkeypatch.setenv("TRITON_INTERPRET", "1")
+    monkeypatch.setenv("XDG_CACHE_HOME", os.environ["HOME"])
+    assert [m.status for m in runner.run(WORKLOAD, TILINGS[:1])] == [Status.OK]

@@ -11,6 +11,7 @@ import hashlib
 import json
 import os
 import tempfile
+import zlib
 from dataclasses import asdict, fields, is_dataclass
 from functools import cache, lru_cache
 from pathlib import Path
@@ -40,8 +41,8 @@ _NODES = {
         program.Program,
     )
 }
-_KEPT = (Status.OK, Status.UB_OVERFLOW, Status.COMPILE_FAILED)
-"""Verdicts that a second try would repeat; a crash or a timeout may be the machine's fault."""
+_KEPT = (Status.OK, Status.UB_OVERFLOW)
+"""Verdicts that a second try would repeat; any other may be the fault of the machine: a full disk, a variable."""
 
 
 def program_hash(compiled: program.Program) -> str:
@@ -53,7 +54,7 @@ def program_hash(compiled: program.Program) -> str:
 def cached_compile(request: Request) -> Compiled:
     """compile_kernel, remembered in this process and on disk."""
     entry = folder() / f"{_key(request)}.json.gz"
-    with contextlib.suppress(OSError, ValueError, KeyError, TypeError, EOFError):
+    with contextlib.suppress(OSError, ValueError, KeyError, TypeError, EOFError, zlib.error):
         return _decode_compiled(json.loads(gzip.decompress(entry.read_bytes())))
     compiled = compile_kernel(request)
     if compiled.status in _KEPT:

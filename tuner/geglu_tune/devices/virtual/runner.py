@@ -100,11 +100,15 @@ class VirtualRunner:
         if self._pool is None:
             context = multiprocessing.get_context("spawn")  # a forked copy of a parent with threads can deadlock
             self._pool = ProcessPoolExecutor(self._jobs, mp_context=context, initializer=_start_worker)
+        # Ctrl-C is the parent's to handle: what is started here never sees it, from its first instruction on.
+        earlier = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         try:
             return self._pool.submit(task, self.device.soc, workload, tiling)
         except BrokenProcessPool:
             self.close()
             return self._submit(task, workload, tiling)
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, earlier)
 
     def _draws(self, workload: Workload, tilings: Sequence[Tiling]) -> NDArray[np.float64]:
         """Shape (tilings, 1 + draws), in seconds."""
@@ -189,8 +193,8 @@ def _shipped_hash() -> str:
 
 
 def _start_worker() -> None:
-    """Ctrl-C is the parent's to handle; a worker whose parent was killed goes too."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    """A worker whose parent was killed goes too; and it compiles, whatever the shell says to Triton's interpreter."""
+    os.environ.pop("TRITON_INTERPRET", None)
     parent = multiprocessing.parent_process()
     assert parent is not None
 

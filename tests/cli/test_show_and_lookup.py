@@ -83,7 +83,7 @@ def test_several_devices_are_named(geglu_tune, swept, runner):
     ("filters", "there"),
     [
         (("--dtype", "fp32"), "dtype bf16, fp16"),
-        (("--shape", "8x8", "--kernel", "geglu_forward"), "kernel geglu_backward, geglu_forward; shape 8192x11008,"),
+        (("--shape", "8x8", "--kernel", "geglu_forward"), "kernel geglu_forward, geglu_backward; shape 8192x11008,"),
         (("--device", "Ascend310"), "device Ascend910B4"),
     ],
 )

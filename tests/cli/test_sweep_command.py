@@ -78,7 +78,7 @@ def test_options_may_be_repeated_and_models_name_shapes(geglu_tune, runner):
     result = geglu_tune("sweep", *args, "--trials", "1", "--json")
     assert [(record["dtype"], record["shape"]) for record in json.loads(result.stdout)] == [
         (dtype, shape)
-        for dtype in ("fp16", "bf16")
+        for dtype in ("bf16", "fp16")
         for shape in ("64x5120", "8192x14336", "16384x14336", "32768x14336", "65536x14336")
     ]
 

@@ -174,11 +174,14 @@ def test_a_tiling_of_an_overridden_ub_is_served_at_that_ub(database: Store, monk
     assert lookup("geglu_forward", (8192, 11008), "bf16").origin == "exact"
 
 
-@pytest.mark.parametrize("name", ["Ascend910B4", "Ascend910B4 ", "ascend910b4", "Ascend910B4-1"])
-def test_names_of_one_soc_are_one_device(database: Store, name: str):
-    """sglang#16360: Ascend910B4-1 is a 910B4."""
+@pytest.mark.parametrize(
+    ("name", "origin"),
+    [("Ascend910B4", "exact"), ("Ascend910B4 ", "exact"), ("ascend910b4", "exact"), ("Ascend910B4-1", "nearest")],
+)
+def test_names_of_one_soc_are_one_device(database: Store, name: str, origin: str):
+    """sglang#16360: Ascend910B4-1 is of the 910B4's family, and Ascend910B3 is not."""
     keep_best(database, TUNED)
-    assert lookup("geglu_forward", (8192, 11008), "bf16", device=name).origin == "exact"
+    assert lookup("geglu_forward", (8192, 11008), "bf16", device=name).origin == origin
     assert lookup("geglu_forward", (8192, 11008), "bf16", device="Ascend910B3").origin == "default"
 
 
@@ -380,3 +383,32 @@ def test_workloads_beyond_32_bits_are_answered(database: Store):
     keep_best(database, TUNED, workload=Workload("geglu_forward", (2**31 + 5,), "bf16"))
     assert lookup("geglu_forward", 2**31 + 5, "bf16").origin == "exact"
     assert lookup("geglu_forward", 10**30, "bf16").origin == "nearest"
+
+
+SIBLING = replace(VIRTUAL, device=replace(DEVICE, soc="Ascend910B4-1", gm_gbps=1600.0))
+
+
+def test_a_siblings_row_serves_only_where_the_soc_has_none(database: Store):
+    """sglang#16360: Ascend910B4-1 has the cores and the UB of an Ascend910B4, and another bandwidth."""
+    keep_best(database, Tiling(8192, 40), 500.0, provenance=SIBLING)
+    served = lookup("geglu_forward", (8192, 11008), "bf16", device="Ascend910B4")
+    assert (served.block_size, served.origin) == (8192, "nearest")
+    assert "Ascend910B4-1, a sibling of Ascend910B4" in served.reason
+    keep_best(database, TUNED, 700.0)
+    keep_best(database, Tiling(8192, 40), 400.0, provenance=replace(SIBLING, version="later"))
+    geglu_tune.reload()
+    assert launch(lookup("geglu_forward", (8192, 11008), "bf16", device="Ascend910B4")) == TUNED
+    own = lookup("geglu_forward", (8192, 11008), "bf16", device="Ascend910B4-1")
+    assert (own.block_size, own.origin, own.time_us) == (8192, "exact", 400.0)
+
+
+@pytest.mark.parametrize("name", ["virtual:Ascend910B4", " ascend910b4 "])
+def test_a_device_is_named_as_the_sweep_names_it(database: Store, name):
+    keep_best(database, TUNED)
+    assert lookup("geglu_forward", (8192, 11008), "bf16", device=name).origin == "exact"
+
+
+@pytest.mark.parametrize("name", ["npu:0", "cuda:1", "", " "])
+def test_what_is_no_soc_is_refused_as_a_device(name):
+    with pytest.raises(ValueError, match=r"\Abad device [^\n]+ name of a SoC"):
+        lookup("geglu_forward", (8192, 11008), "bf16", device=name)

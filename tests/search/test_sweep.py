@@ -291,3 +291,24 @@ def test_a_plan_of_a_small_space_has_no_more_trials_than_tilings(store):
         store, FakeRunner(), [Workload("geglu_forward", (256,), "bf16")], seed=0, trials=32, jobs=1, fresh=False
     )
     assert small[0].trials == small[0].space_size < 32
+
+
+def test_two_sweeps_of_one_study_at_once_both_end_with_one_best(tmp_path, store):
+    """triton-lang/triton#11512: whoever is second takes the first one's trials for its own."""
+    other = FakeRunner()
+
+    class Overtaken(FakeRunner):
+        """Before it answers for the first time, another process sweeps the same study."""
+
+        def run(self, workload, tilings):
+            if not other.ran:
+                with Store.open(tmp_path / "tunings.db", create=False) as theirs:
+                    sweep(theirs, other, WORKLOADS[:1], trials=16)
+            yield from super().run(workload, tilings)
+
+    result = sweep(store, Overtaken(), WORKLOADS[:1], trials=16)
+    assert result.end is End.DONE
+    trials = store.all_trials()
+    assert [trial.number for _, trial in trials] == list(range(16))
+    assert len({trial.tiling for _, trial in trials}) == 16
+    assert len(store.best()) == 1

@@ -7,5 +7,9 @@ class GegluTuneError(Exception):
     """Something failed; the command line prints the message alone and exits 1."""
 
 
+class ConflictError(GegluTuneError):
+    """Another process has written the same row first."""
+
+
 class UsageError(GegluTuneError):
     """What was asked for makes no sense; the command line exits 2."""

@@ -138,10 +138,12 @@ class Index:
         n, target = workload.n, _resolve(device)
         table = self._table(workload, target)
         if n in table:
-            return _served(_tiling(table[n]), table[n], n, target, f"tuned for {n} elements on {target}")
+            return _served(
+                _tiling(table[n]), table[n], n, target, f"tuned for {n} elements on {_where(table[n], target)}"
+            )
         if n and table:
             row = min(table.values(), key=lambda row: (abs(math.log(n / row["n"])), row["n"]))
-            reason = f"tuned for {row['n']} elements, the nearest of {len(table)} sizes on {target}"
+            reason = f"tuned for {row['n']} elements, the nearest of {len(table)} sizes on {_where(row, target)}"
             return _served(_fit(_tiling(row), row, n), row, n, target, reason)
         reason = self._nothing_because or f"no tuning of {workload.kernel} {workload.dtype} for {target}"
         return _served(
@@ -155,7 +157,9 @@ class Index:
         if table is None:
             rows = self._rows.get((workload.kernel, workload.dtype, _family(target.soc)), [])
             sane = [row for row in rows if target.admits(row) and _is_sane(row)]
-            table = self._tables[key] = {row["n"]: row for row in sorted(sane, key=_rank)}
+            own = [row for row in sane if _is_own(row, target)]
+            # A sibling shares cores and UB but not bandwidth: its rows serve where the SoC has none of its own.
+            table = self._tables[key] = {row["n"]: row for row in sorted(own or sane, key=_rank)}
         return table
 
 
@@ -194,15 +198,23 @@ def _resolve(device: str | Device) -> _Target:
     if isinstance(device, Device):
         target = _Target(device.soc, device.vector_cores, device.ub_bytes)
     elif isinstance(device, str):
-        try:
-            known = shipped_profile(_family(device)).device
-            target = _Target(known.soc, known.vector_cores, known.ub_bytes)
-        except GegluTuneError:
-            target = _Target(device.strip(), None, 0 if _is_gpu(device) else None)
+        name = device.strip().removeprefix("virtual:")
+        if not name or ":" in name:
+            raise ValueError(f"bad device {device!r}: it is the name of a SoC, such as Ascend910B4, or a Device")
+        target = _known(name) or _known(_family(name)) or _Target(name, None, 0 if _is_gpu(name) else None)
     else:
         raise ValueError(f"bad device {device!r}: it is the name of a SoC, or a Device")
     ub_bits = ub_bits_from_environment()
     return target if ub_bits is None or target.ub_bytes == 0 else replace(target, ub_bytes=ub_bits // 8)
+
+
+def _known(soc: str) -> _Target | None:
+    """The device of that name, if it has a profile."""
+    try:
+        device = shipped_profile(soc).device
+    except GegluTuneError:
+        return None
+    return _Target(device.soc, device.vector_cores, device.ub_bytes)
 
 
 def _is_gpu(soc: str) -> bool:
@@ -245,6 +257,15 @@ def _tiling(row: Mapping[str, Any]) -> Tiling:
     )
 
 
+def _is_own(row: Mapping[str, Any], target: _Target) -> bool:
+    """Whether a row is of the SoC itself and not of a sibling."""
+    return str(row["soc"]).lower() == target.soc.lower()
+
+
+def _where(row: Mapping[str, Any], target: _Target) -> str:
+    return str(target) if _is_own(row, target) else f"{row['soc']}, a sibling of {target}"
+
+
 def _fit(tiling: Tiling, row: Mapping[str, Any], n: int) -> Tiling:
     """A tiling of another size, for n elements: no larger block than gives every core something to do."""
     if row["ub_bytes"] == 0:
@@ -264,7 +285,7 @@ def _served(tiling: Tiling, row: Mapping[str, Any] | None, n: int, target: _Targ
         tiling.form,
         tiling.loop_order,
         tiling.num_warps,
-        origin="default" if row is None else "nearest" if distance else "exact",
+        origin="default" if row is None else "exact" if not distance and _is_own(row, target) else "nearest",
         source=None if row is None else Source(row["source"]),
         soc=target.soc,
         time_us=None if row is None else row["time_us"],

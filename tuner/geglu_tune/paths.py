@@ -11,7 +11,7 @@ from geglu_tune.errors import GegluTuneError
 def database_path() -> Path:
     """$GEGLU_TUNE_DB, or else the default."""
     named = os.environ.get("GEGLU_TUNE_DB")
-    return Path(named) if named else default_database_path()
+    return Path(named).expanduser() if named else default_database_path()
 
 
 def default_database_path() -> Path:

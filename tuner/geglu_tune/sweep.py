@@ -10,7 +10,7 @@ from enum import Enum
 
 from geglu_tune import __version__
 from geglu_tune.devices.protocol import Runner
-from geglu_tune.errors import UsageError
+from geglu_tune.errors import ConflictError, UsageError
 from geglu_tune.heuristics import default_tiling
 from geglu_tune.policy import POLICY
 from geglu_tune.search import Prior, Search
@@ -241,10 +241,20 @@ class _Study:
         ]
 
     def _keep(self, tiling: Tiling, measurement: Measurement) -> TrialRecord:
-        measurement = self._mark_same_program(tiling, measurement)
-        number = max((trial.number for trial in self._trials), default=-1) + 1
-        trial = self._store.add_trial(self._study, self._sweep_id, number, tiling, measurement)
-        self._trials.append(trial)
+        """Store a trial; where another sweep of the same study was first, its trial stands."""
+        while True:
+            marked = self._mark_same_program(tiling, measurement)
+            number = max((trial.number for trial in self._trials), default=-1) + 1
+            try:
+                trial = self._store.add_trial(self._study, self._sweep_id, number, tiling, marked)
+                self._trials.append(trial)
+                break
+            except ConflictError:
+                self._trials = self._store.trials(self._study)
+                theirs = next((trial for trial in self._trials if trial.tiling == tiling), None)
+                if theirs is not None:
+                    trial = theirs
+                    break
         self._report(trial, repeated=False)
         return trial
 

@@ -64,7 +64,7 @@ def parse_model(text: str) -> list[tuple[int, ...]]:
 
 def parse_shape(text: str) -> tuple[int, ...]:
     """8192x11008 -> (8192, 11008)."""
-    if not re.fullmatch(r"[0-9]+(x[0-9]+)*", text):
+    if not re.fullmatch(r"[0-9]{1,18}(x[0-9]{1,18})*", text):
         raise UsageError(f"cannot read shape '{text}': write whole numbers joined by x, such as 8192x11008")
     shape = tuple(map(int, text.split("x")))
     elements = 1

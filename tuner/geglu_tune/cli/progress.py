@@ -98,7 +98,7 @@ class _Lines:
         tally.add(event)
         due = time.monotonic() - self._last >= PLAIN_INTERVAL_S
         if isinstance(event, StudyDone):
-            best = _describe(event.best) if event.best else "no valid tiling"
+            best = _describe(event.best) if event.best else "no valid tiling" if event.trials else "none finished"
             self._print(f"[{event.index + 1}/{tally.studies}] {event.workload}: {event.trials} trials, {best}")
         elif isinstance(event, TrialDone) and due:
             best = _best_so_far(event.best, event.default)

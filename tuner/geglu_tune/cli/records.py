@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
+from geglu_kernels.specs import DTYPE_BYTES, KERNELS
+
 if TYPE_CHECKING:
     from geglu_tune.devices.protocol import Runner
     from geglu_tune.plan import StudyPlan
@@ -40,6 +42,16 @@ def of_best(best: BestRecord) -> Record:
         **_provenance(best.study),
         "created_at": best.best.created_at,
     }
+
+
+def in_order(bests: Iterable[BestRecord]) -> list[BestRecord]:
+    """As they are told: kernels and dtypes as they are listed everywhere, then by size."""
+
+    def place(best: BestRecord) -> tuple[int, int, int, str]:
+        study, device = best.study.workload, best.study.provenance.device
+        return (list(KERNELS).index(study.kernel), list(DTYPE_BYTES).index(study.dtype), study.n, device.soc)
+
+    return sorted(bests, key=place)
 
 
 def doubts(bests: Iterable[Record]) -> Iterator[str]:

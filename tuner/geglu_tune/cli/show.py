@@ -63,7 +63,7 @@ def _records(store: Store, wanted: _Filter, *, trials: bool) -> list[Record]:
         found = store.all_trials(kernel=wanted.kernel, dtype=wanted.dtype, shape=wanted.shape, soc=wanted.device)
         return [records.of_trial(study, trial) for study, trial in found]
     bests = store.best(kernel=wanted.kernel, dtype=wanted.dtype, shape=wanted.shape, soc=wanted.device)
-    return [records.of_best(best) for best in bests]
+    return [records.of_best(best) for best in records.in_order(bests)]
 
 
 def _why_nothing(store: Store, wanted: _Filter, *, trials: bool) -> str:

@@ -43,8 +43,8 @@ def sweep(
     time_budget: Annotated[
         float | None, typer.Option(min=1, metavar="SECONDS", help="Stop after so many seconds; go on later.")
     ] = None,
-    jobs: Annotated[int | None, typer.Option(min=1, help="Processes. (default: one a CPU core)")] = None,
-    seed: Annotated[int, typer.Option(min=0, help="The same seed tries the same tilings.")] = 0,
+    jobs: Annotated[int | None, typer.Option(min=1, max=1024, help="Processes. (default: one a CPU core)")] = None,
+    seed: Annotated[int, typer.Option(min=0, max=2**31 - 1, help="The same seed tries the same tilings.")] = 0,
     fresh: Annotated[bool, typer.Option("--fresh", help="Drop the stored trials of these studies first.")] = False,
     stale: Annotated[
         bool,
@@ -117,7 +117,7 @@ def sweep(
                 arguments=arguments,
                 listen=listen,
             )
-    bests = [records.of_best(best) for best in result.bests]
+    bests = [records.of_best(best) for best in records.in_order(result.bests)]
     tables.print_records(bests, tables.BEST_LAYOUT, form)
     for doubt in records.doubts(bests):
         _say(doubt)

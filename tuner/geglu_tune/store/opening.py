@@ -10,7 +10,7 @@ from pathlib import Path
 from sqlite_utils import Database
 
 from geglu_tune.dbfile import NAME_ANOTHER, has_database, refuse_newer
-from geglu_tune.errors import GegluTuneError
+from geglu_tune.errors import ConflictError, GegluTuneError
 from geglu_tune.paths import default_database_path
 from geglu_tune.store import schema
 
@@ -23,7 +23,7 @@ def reporting(path: Path) -> Iterator[None]:
     try:
         yield
     except sqlite3.IntegrityError as error:
-        raise GegluTuneError(
+        raise ConflictError(
             f"two sweeps write the same study of {path} ({error}); run this one again when the other has ended"
         ) from error
     except sqlite3.OperationalError as error:

@@ -66,8 +66,8 @@ def test_a_killed_sweep_goes_on_where_it_stopped(process, finish, db, wanted):
 
 
 def test_ctrl_c_ends_a_sweep_with_130_and_a_table(process, db):
-    running = process(*SWEEP, "--json", seconds_a_trial=0.02)
-    wait_for_trials(running, db, 20)
+    running = process(*SWEEP, "--json", seconds_a_trial=0.2)
+    wait_for_trials(running, db, 4)
     running.send_signal(signal.SIGINT)
     stdout, stderr = running.communicate()
     assert running.returncode == 130

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -51,7 +52,7 @@ def process(db):
         environment = {**os.environ, "PYTHONPATH": str(TESTS), SECONDS_A_TRIAL: str(seconds_a_trial)}
         command = [sys.executable, "-m", "fakes.cli", *args, "--db", str(db)]
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **options}
-        started.append(subprocess.Popen(command, env=environment, text=True, **pipes))
+        started.append(subprocess.Popen(command, env=environment, text=True, preexec_fn=_heed_ctrl_c, **pipes))
         return started[-1]
 
     yield start
@@ -71,3 +72,8 @@ def finish(process):
         return running.returncode, stdout, stderr
 
     return run
+
+
+def _heed_ctrl_c():
+    """A shell starts what it puts in the background with SIGINT ignored, and that is inherited."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)

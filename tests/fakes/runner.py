@@ -54,9 +54,6 @@ class FakeRunner:
     ran: list[tuple[Workload, Tiling]] = field(default_factory=list)
     closed: bool = False
 
-    def kernel_hash(self, kernel: str) -> str:
-        return hashlib.sha256(kernel.encode()).hexdigest()
-
     def check(self, workload: Workload) -> None:
         pass
 

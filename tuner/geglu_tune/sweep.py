@@ -9,6 +9,7 @@ from datetime import datetime, timezone
 from enum import Enum
 
 from geglu_tune import __version__
+from geglu_tune.devices.kernelsource import kernel_hash
 from geglu_tune.devices.protocol import Runner
 from geglu_tune.errors import ConflictError, UsageError
 from geglu_tune.heuristics import default_tiling
@@ -102,7 +103,7 @@ def check_workloads(workloads: Sequence[Workload]) -> list[Workload]:
 
 def provenance_of(runner: Runner, kernel: str) -> Provenance:
     toolchain = dict(runner.toolchain)
-    return Provenance(runner.device, runner.source, toolchain, runner.kernel_hash(kernel), __version__)
+    return Provenance(runner.device, runner.source, toolchain, kernel_hash(kernel), __version__)
 
 
 def sweep(

@@ -21,10 +21,6 @@ class Runner(Protocol):
     toolchain: Mapping[str, str]
     """Name -> version of all that decides a time besides the kernel's source: compilers, driver, model."""
 
-    def kernel_hash(self, kernel: str) -> str:
-        """Hash of the kernel's source, so that an answer can be told from one for an older kernel."""
-        ...
-
     def check(self, workload: Workload) -> None:
         """Raises UsageError if the device cannot run the workload at all, with the bytes it needs and has."""
         ...

@@ -8,7 +8,6 @@ from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
 
-from geglu_tune.devices.kernelsource import kernel_hash
 from geglu_tune.devices.measured.adapter import DeviceMissingError
 from geglu_tune.devices.measured.client import Client, Limits
 from geglu_tune.devices.measured.lock import DeviceLock
@@ -63,9 +62,6 @@ class MeasuredRunner:
         self._default_runs: dict[Workload, bool] = {}
         self._first_default: dict[Workload, Interval] = {}
         self._timed: dict[tuple[Workload, int, str], Measurement] = {}
-
-    def kernel_hash(self, kernel: str) -> str:
-        return kernel_hash(kernel)
 
     def check(self, workload: Workload) -> None:
         reply = self._client.do(Room(workload))

@@ -19,7 +19,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from geglu_tune.devices import profiles
-from geglu_tune.devices.kernelsource import kernel_hash
 from geglu_tune.devices.profiles import Profile, find_profile
 from geglu_tune.devices.virtual.cache import cached_compile, program_hash
 from geglu_tune.devices.virtual.chip import Chip
@@ -56,9 +55,6 @@ class VirtualRunner:
         self._pool: ProcessPoolExecutor | None = None
         self._seconds: dict[tuple[Workload, Tiling], list[float]] = {}
         """Under each draw, of what this runner has measured: `choose` need not time it again."""
-
-    def kernel_hash(self, kernel: str) -> str:
-        return kernel_hash(kernel)
 
     def check(self, workload: Workload) -> None:
         """A model has room for everything."""

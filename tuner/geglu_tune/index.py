@@ -14,7 +14,7 @@ from typing import Any
 from geglu_kernels.grid import MAX_GPU_PROGRAMS, MAX_PROGRAMS, balanced_programs, ceil_div
 from geglu_kernels.specs import KERNELS, LOOP_ORDERS
 from geglu_tune.dbfile import NAME_ANOTHER, has_database
-from geglu_tune.devices.profiles import shipped_profile
+from geglu_tune.devices.profiles import family, shipped_profile
 from geglu_tune.errors import GegluTuneError
 from geglu_tune.heuristics import MIN_BLOCK, default_tiling, ub_bits_from_environment
 from geglu_tune.paths import database_path
@@ -130,7 +130,7 @@ class Index:
         self._nothing_because = nothing_because or warning
         self._rows: dict[tuple[str, str, str], list[Mapping[str, Any]]] = {}
         for row in rows:
-            self._rows.setdefault((row["kernel"], row["dtype"], _family(str(row["soc"]))), []).append(row)
+            self._rows.setdefault((row["kernel"], row["dtype"], family(str(row["soc"]))), []).append(row)
         self._tables: dict[tuple[str, str, _Target], dict[int, Mapping[str, Any]]] = {}
 
     def answer(self, workload: Workload, device: str | Device) -> ServedTiling:
@@ -155,7 +155,7 @@ class Index:
         key = (workload.kernel, workload.dtype, target)
         table = self._tables.get(key)
         if table is None:
-            rows = self._rows.get((workload.kernel, workload.dtype, _family(target.soc)), [])
+            rows = self._rows.get((workload.kernel, workload.dtype, family(target.soc)), [])
             sane = [row for row in rows if target.admits(row) and _is_sane(row)]
             own = [row for row in sane if _is_own(row, target)]
             # A sibling shares cores and UB but not bandwidth: its rows serve where the SoC has none of its own.
@@ -201,7 +201,7 @@ def _resolve(device: str | Device) -> _Target:
         name = device.strip().removeprefix("virtual:")
         if not name or ":" in name:
             raise ValueError(f"bad device {device!r}: it is the name of a SoC, such as Ascend910B4, or a Device")
-        target = _known(name) or _known(_family(name)) or _Target(name, None, 0 if _is_gpu(name) else None)
+        target = _known(name) or _known(family(name)) or _Target(name, None, 0 if _is_gpu(name) else None)
     else:
         raise ValueError(f"bad device {device!r}: it is the name of a SoC, or a Device")
     ub_bits = ub_bits_from_environment()
@@ -220,13 +220,6 @@ def _known(soc: str) -> _Target | None:
 def _is_gpu(soc: str) -> bool:
     """Whether a device's name is one that CUDA gives; a GPU has no UB."""
     return soc.strip().lower().startswith("nvidia")
-
-
-def _family(soc: str) -> str:
-    """Ascend910B4-1 and 'ascend910B4 ' are an Ascend910B4 (sglang#16360); Ascend910B3 is not."""
-    name = soc.strip().lower()
-    head, _, tail = name.rpartition("-")
-    return head if head.startswith("ascend") and tail.isdigit() else name
 
 
 def _is_sane(row: Mapping[str, Any]) -> bool:

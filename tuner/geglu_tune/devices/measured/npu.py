@@ -16,8 +16,8 @@ from geglu_tune.devices.measured.adapter import Accelerator, Binary, DeviceMissi
 from geglu_tune.devices.measured.bench import Bench
 from geglu_tune.devices.measured.messages import Failed, Identity
 from geglu_tune.devices.measured.torch_accelerator import TIMER, TorchAccelerator, explain
-from geglu_tune.devices.profiles import Profile, find_profile
-from geglu_tune.errors import GegluTuneError
+from geglu_tune.devices.profiles import Profile, profile_of_card
+from geglu_tune.errors import UsageError
 from geglu_tune.heuristics import ub_bits_from_cann, ub_bits_from_environment
 from geglu_tune.tiling import Device, Status
 
@@ -41,7 +41,6 @@ class NpuAccelerator(TorchAccelerator):
             raise DeviceMissingError("torch_npu sees no NPU here; see what npu-smi info says")
         if index >= npu.device_count():
             raise DeviceMissingError(f"there are {npu.device_count()} NPUs, counted from 0")
-        npu.set_device(index)
         soc = str(npu.get_device_name(index)).strip()
         profile = profile_of(soc)
         super().__init__("npu", index, int(profile["l2_bytes"]))
@@ -80,18 +79,13 @@ def open_bench(index: int, bench: Callable[[Accelerator], Bench] = Bench) -> Ben
 
 
 def profile_of(soc: str) -> Profile:
-    """The profile of a card by its name, or by its family's: the 910B4-1 of one driver is another's 910B4.
-
-    Raises DeviceMissingError: nobody knows its bandwidth, without which no time can be judged.
-    """
-    for name in (soc, soc.rpartition("-")[0]):
-        try:
-            return find_profile(name)
-        except GegluTuneError:
-            continue
-    raise DeviceMissingError(
-        f"no profile for {soc}, so its bandwidth is unknown; add one to geglu_tune/devices/profiles"
-    )
+    """Raises DeviceMissingError: nobody knows the card's bandwidth, without which no time can be judged."""
+    try:
+        return profile_of_card(soc)
+    except UsageError:
+        raise DeviceMissingError(
+            f"no profile for {soc}, so its bandwidth is unknown; add one to geglu_tune/devices/profiles"
+        ) from None
 
 
 def ub_capacity(profile: Profile) -> tuple[int, str]:

@@ -6,7 +6,7 @@ import os
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from geglu_tune.devices.profiles import find_profile
+from geglu_tune.devices.profiles import profile_of_card
 from geglu_tune.errors import GegluTuneError
 from geglu_tune.heuristics import default_tiling
 from geglu_tune.spaces import space_of
@@ -58,9 +58,8 @@ class WarmStart:
 
 def _open(soc: str) -> VirtualRunner | None:
     """The virtual card of that name, or of its family's: an Ascend910B4-1 is an Ascend910B4."""
-    for name in (soc, soc.rpartition("-")[0]):
-        with suppress(GegluTuneError, ImportError):  # no such profile, or nothing to compile with
-            from geglu_tune.devices.virtual.runner import VirtualRunner
+    with suppress(GegluTuneError, ImportError):  # no such profile, or nothing to compile with
+        from geglu_tune.devices.virtual.runner import VirtualRunner
 
-            return VirtualRunner(find_profile(name).device.soc, len(os.sched_getaffinity(0)))
+        return VirtualRunner(profile_of_card(soc).device.soc, len(os.sched_getaffinity(0)))
     return None

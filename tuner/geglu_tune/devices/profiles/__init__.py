@@ -82,6 +82,24 @@ def find_profile(name: str) -> Profile:
     return _read_local(path, written_at, shipped.device) if path else shipped
 
 
+def family(soc: str) -> str:
+    """Ascend910B4-1 and 'ascend910B4 ' are of the family ascend910b4 (sglang#16360); Ascend910B3 is not."""
+    name = soc.strip().lower()
+    head, _, tail = name.rpartition("-")
+    return head if head.startswith("ascend") and tail.isdigit() else name
+
+
+def profile_of_card(soc: str) -> Profile:
+    """Profile of a card by the name its driver gives, or of its family: one driver's 910B4-1 is another's 910B4.
+
+    Raises as find_profile does.
+    """
+    try:
+        return find_profile(soc)
+    except UsageError:
+        return find_profile(family(soc))
+
+
 @cache
 def shipped_profile(name: str) -> Profile:
     """Profile of a SoC as it comes with geglu-tune; raises UsageError naming the known ones."""

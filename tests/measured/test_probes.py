@@ -12,7 +12,8 @@ import torch
 
 from fakes.doer import open_missing
 from fakes.probe import PROBE, open_card
-from geglu_tune.devices.calibration.measured import RULES, MeasuredCard, TimeLaunch
+from geglu_tune.devices.calibration.measured import RULES, MeasuredCard
+from geglu_tune.devices.calibration.messages import TimeLaunch
 from geglu_tune.devices.calibration.probes import Kernel, Launch
 from geglu_tune.devices.measured.messages import Trivial
 from geglu_tune.errors import GegluTuneError, UsageError

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import torch
 
-from geglu_tune.devices.calibration.measured import FEW, MANY, TimeLaunch
+from geglu_tune.devices.calibration.messages import FEW, MANY, TimeLaunch
 from geglu_tune.devices.measured.bench import Bench
 from geglu_tune.devices.measured.messages import Job, Reply, Timed
 

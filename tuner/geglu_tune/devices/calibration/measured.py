@@ -7,11 +7,11 @@ in number. What fits in L2 is there from the second on.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import partial
 from statistics import median
 from typing import cast
 
+from geglu_tune.devices.calibration.messages import FEW, MANY, TimeLaunch
 from geglu_tune.devices.calibration.probes import Launch
 from geglu_tune.devices.measured.client import Client, Limits
 from geglu_tune.devices.measured.lock import DeviceLock
@@ -20,16 +20,7 @@ from geglu_tune.devices.measured.runner import check_installed
 from geglu_tune.devices.measured.worker import Doer, Opener
 from geglu_tune.errors import GegluTuneError
 
-FEW, MANY = 2, 12
 RULES = Rules(rounds=10, most_rounds=40, narrow=0.002, seconds=1.0)
-
-
-@dataclass(frozen=True, slots=True)
-class TimeLaunch:
-    """Job: time a few and many launches of a probe. Answered by Timed, with two series, or Failed."""
-
-    launch: Launch
-    rules: Rules
 
 
 class MeasuredCard:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import signal
-import threading
 from collections.abc import Callable
 from multiprocessing.connection import Connection
 from typing import Protocol
 
 from geglu_tune.devices.measured.adapter import DeviceMissingError
 from geglu_tune.devices.measured.messages import Identity, Job, Ready, Reply, Unusable
+from geglu_tune.devices.parent import follow_parent
 
 
 class Doer(Protocol):
@@ -33,7 +32,7 @@ def work(connection: Connection, opener: Opener, log: str) -> None:
     prints; its last line often says why a process died.
     """
     os.setsid()  # a group of its own, so that its compilers can be killed with it, and Ctrl-C is the parent's alone
-    _follow_parent()
+    follow_parent(lambda: os.killpg(0, signal.SIGKILL))
     _redirect_output(log)
     try:
         doer = opener()
@@ -58,14 +57,3 @@ def _redirect_output(log: str) -> None:
     for stream in (1, 2):
         os.dup2(file, stream)
     os.close(file)
-
-
-def _follow_parent() -> None:
-    parent = multiprocessing.parent_process()
-    assert parent is not None
-
-    def wait() -> None:
-        parent.join()
-        os.killpg(0, signal.SIGKILL)
-
-    threading.Thread(target=wait, daemon=True).start()

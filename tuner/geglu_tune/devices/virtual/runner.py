@@ -6,7 +6,6 @@ import hashlib
 import multiprocessing
 import os
 import signal
-import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError, Future, ProcessPoolExecutor
 from concurrent.futures import TimeoutError as FutureTimeoutError
@@ -19,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from geglu_tune.devices import profiles
+from geglu_tune.devices.parent import follow_parent
 from geglu_tune.devices.profiles import Profile, find_profile
 from geglu_tune.devices.virtual.cache import cached_compile, program_hash
 from geglu_tune.devices.virtual.chip import Chip
@@ -31,7 +31,6 @@ from geglu_tune.tiling import Choice, Measurement, Source, Status, Tiling, Workl
 
 TRIAL_TIMEOUT_S = 3 * COMPILE_TIMEOUT_S
 """A trial lowers, compiles and times; only the compiler in the middle is known to hang, and has its own limit."""
-
 
 _MODEL = ("program", "interpret", "trace", "cost", "steps", "core", "chip")
 """The modules that decide a virtual time."""
@@ -191,11 +190,4 @@ def _shipped_hash() -> str:
 def _start_worker() -> None:
     """A worker whose parent was killed goes too; and it compiles, whatever the shell says to Triton's interpreter."""
     os.environ.pop("TRITON_INTERPRET", None)
-    parent = multiprocessing.parent_process()
-    assert parent is not None
-
-    def follow_parent() -> None:
-        parent.join()
-        os._exit(1)
-
-    threading.Thread(target=follow_parent, daemon=True).start()
+    follow_parent(lambda: os._exit(1))

@@ -6,6 +6,8 @@ import math
 from dataclasses import dataclass, replace
 from enum import Enum
 
+from geglu_kernels.grid import ceil_div
+from geglu_kernels.launch import LaunchTiling
 from geglu_kernels.specs import KERNELS
 
 
@@ -74,24 +76,14 @@ class Workload:
 
 
 @dataclass(frozen=True, slots=True)
-class Tiling:
-    """What the search chooses for a workload."""
-
-    block_size: int
-    """Elements a tile."""
-    programs: int
-    """Grid size: how many programs share the tiles."""
-    multibuffer: bool = True
-    form: str = "tanh"
-    loop_order: str = "strided"
-    num_warps: int | None = None
-    """Warps a program, on a GPU alone."""
+class Tiling(LaunchTiling):
+    """What the search chooses for a workload; the kernels launch with it as it is."""
 
 
 def on_gpu_grid(tiling: Tiling, tuned_n: int, n: int) -> Tiling:
     """A GPU's tiling of tuned_n elements on the same kind of grid for n: a program a tile, or so many of them."""
-    tiles = -(-n // tiling.block_size)
-    one_a_tile = tiling.programs >= -(-tuned_n // tiling.block_size)
+    tiles = ceil_div(n, tiling.block_size)
+    one_a_tile = tiling.programs >= ceil_div(tuned_n, tiling.block_size)
     return replace(tiling, programs=tiles if one_a_tile else min(tiling.programs, tiles))
 
 

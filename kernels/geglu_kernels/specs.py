@@ -24,6 +24,10 @@ class KernelSpec:
     liger_multiplier: float
     """Liger's memory_multiplier in its call to compute_default_tiling_strategy."""
 
+    def forms_of(self, dtype: str) -> tuple[str, ...]:
+        """The forms that differ in a dtype: fp32 has no roundings on the way that a form could leave out."""
+        return tuple(form for form in self.forms if dtype != "fp32" or not form.endswith("_fp32"))
+
     def bytes_moved(self, n: int, dtype: str) -> int:
         """Bytes of global memory read and written, each element once."""
         return n * DTYPE_BYTES[dtype] * (len(self.inputs) + len(self.outputs))

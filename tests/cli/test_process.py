@@ -17,8 +17,8 @@ import pytest
 
 from geglu_tune.store import Store
 
-SWEEP = ("sweep", "--dtype", "bf16", "--shape", "8192x11008", "--shape", "16384x11008", "--trials", "16")
-QUICK = ("sweep", "--kernel", "geglu_forward", "--shape", "8192x11008", "--trials", "16")
+SWEEP = ("sweep", "--dtype", "bf16", "--shape", "8192x11008", "--shape", "16384x11008", "--trials", "32")
+QUICK = ("sweep", "--kernel", "geglu_forward", "--shape", "8192x11008", "--trials", "32")
 
 
 def finished(db):
@@ -127,8 +127,8 @@ def test_tables_fit_the_terminal(process, finish, args, monkeypatch):
 def test_a_terminal_shows_the_progress_of_the_running_study(process, monkeypatch):
     monkeypatch.setenv("TERM", "xterm-256color")
     shown = in_terminal(process, 80, *SWEEP, seconds_a_trial=0.02, stderr=subprocess.STDOUT)
-    assert re.search(r"all studies +\S+ +\d+/64 \d+ s left", shown)
-    assert re.search(r"geglu_backward 16384x11008 bf16 \S+ +\d+/16 best [\d.]+ ms \(\d\.\d\d x\)", shown)
+    assert re.search(r"all studies +\S+ +\d+/128 \d+ s left", shown)
+    assert re.search(r"geglu_backward 16384x11008 bf16 \S+ +\d+/32 +best [\d.]+ ms \(\d\.\d\d x\)", shown)
 
 
 STARTS = [

@@ -89,9 +89,9 @@ def test_a_plan_runs_nothing_and_writes_nothing(geglu_tune, runner, db):
     assert runner.ran == []
     assert not db.exists()
     assert len(result.stdout.splitlines()) == 2 + 8
-    assert "8 studies, at most 256 trials and 112 compiles, roughly" in result.stderr
+    assert "8 studies, at most 192 trials and 72 compiles, roughly" in result.stderr
     records = json.loads(geglu_tune("sweep", "--plan", "--json").stdout)
-    assert [record["compiles"] for record in records] == [32, 8, 8, 8] * 2
+    assert [record["compiles"] for record in records] == [24, 4, 4, 4] * 2
 
 
 def test_a_plan_knows_what_is_done(geglu_tune, runner):
@@ -122,7 +122,7 @@ def test_one_workload_without_valid_tiling_does_not_hide_the_others(geglu_tune, 
 
 def test_ctrl_c_keeps_what_is_done(geglu_tune, runner):
     runner.interrupt_after = 40
-    result = geglu_tune("sweep", "--json")
+    result = geglu_tune("sweep", "--trials", "32", "--json")
     assert result.exit_code == 130
     assert len(json.loads(result.stdout)) == 2
     assert "interrupted: 1 of 8 studies finished; the same command goes on from here" in result.stderr

@@ -16,7 +16,7 @@ SHAPES = ("--shape", "4096x4096", "--shape", "1024x11008")
 def swept(request, geglu_tune, runner):
     """Four studies of one compiler; the runner forgets that it ran them."""
     runner.source = request.param
-    assert geglu_tune("sweep", *SHAPES, "--trials", "12").exit_code == 0
+    assert geglu_tune("sweep", *SHAPES, "--trials", "32").exit_code == 0
     runner.ran.clear()
 
 
@@ -119,11 +119,11 @@ def test_an_ordinary_sweep_goes_on_from_what_was_timed_again(geglu_tune, runner,
     runner.toolchain = {"fake-compiler": "2.0"}
     geglu_tune("sweep", "--stale")
     again = len(runner.ran)
-    geglu_tune("sweep", *SHAPES, "--trials", "12")
+    geglu_tune("sweep", *SHAPES, "--trials", "32")
     assert again <= 8
-    assert len(runner.ran) == len(set(runner.ran)) == 4 * 12
+    assert len(runner.ran) == len(set(runner.ran)) == 4 * 32
     with Store.open(db, create=False) as store:
-        assert len(store.all_trials()) == 2 * 4 * 12
+        assert len(store.all_trials()) == 2 * 4 * 32
 
 
 @pytest.mark.parametrize("other", ["--fresh", "--plan"])

@@ -6,7 +6,7 @@ from geglu_kernels.grid import MAX_GPU_PROGRAMS, ceil_div
 from geglu_kernels.specs import KERNELS
 from geglu_tune.heuristics import default_tiling
 from geglu_tune.search import Search
-from geglu_tune.space import Space
+from geglu_tune.space import Prior, Space
 from geglu_tune.space_gpu import PROGRAMS_A_CORE, GpuSpace
 from geglu_tune.spaces import space_of
 from geglu_tune.tiling import Device, Measurement, Status, Tiling, Workload
@@ -60,7 +60,7 @@ def test_the_default_and_the_opening_are_launched(n, kernel):
     of_n = space(n, kernel)
     default = default_tiling(of_n.workload, H200)
     assert not of_n.refusal(default)
-    opening = of_n.opening(default)
+    opening = list(of_n.promising(default, priors=[]))
     assert default not in opening
     assert {tiling.form for tiling in opening} == set(of_n.forms)
 
@@ -84,21 +84,26 @@ def test_what_a_gpu_does_not_launch_is_refused_with_the_reason(tiling, why):
     assert why in space().refusal(tiling)
 
 
-def test_a_tiling_is_carried_to_another_size_on_the_same_kind_of_grid():
-    small, large = space(10**6), space()
-    one_a_tile, persistent = Tiling(2048, 489, False, num_warps=8), Tiling(2048, 132, False, num_warps=8)
-    assert large.carried(one_a_tile, 10**6).programs == 8192 * 11008 // 2048
-    assert large.carried(persistent, 10**6) == persistent
-    assert small.carried(Tiling(2048, 44032, False, num_warps=8), 8192 * 11008) == one_a_tile
+@pytest.mark.parametrize(("n", "one_a_tile"), [(8192 * 11008, 44032), (10**6, 489)])
+def test_the_fastest_of_another_size_are_tried_on_the_same_kind_of_grid(n, one_a_tile):
+    size = 4 * 10**6
+    fast = {Tiling(2048, 1954, False, num_warps=8): 9.0, Tiling(2048, 132, False, num_warps=8): 10.0}
+    priors = [Prior(size, tiling, Measurement(Status.OK, time_us=time)) for tiling, time in fast.items()]
+    of_n = space(n)
+    promised = list(of_n.promising(default_tiling(of_n.workload, H200), priors))
+    assert promised[len(of_n.forms) - 1 :][:2] == [
+        Tiling(2048, one_a_tile, False, num_warps=8),
+        Tiling(2048, 132, False, num_warps=8),
+    ]
 
 
 def test_a_search_tries_only_what_may_be_tried_and_nothing_twice():
     of_n = space()
-    search = Search(of_n, default_tiling(of_n.workload, H200), budget=24)
+    search = Search(of_n, default_tiling(of_n.workload, H200), budget=32)
     asked = []
     while batch := search.ask():
         for tiling in batch:
             asked.append(tiling)
             search.tell(tiling, Measurement(Status.OK, time_us=100.0 + abs(tiling.block_size - 2048)))
-    assert len(asked) == len(set(asked)) == 24
+    assert len(asked) == len(set(asked)) == 32
     assert not any(of_n.refusal(tiling) for tiling in asked)

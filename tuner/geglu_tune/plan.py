@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from geglu_tune.devices.protocol import Runner
-from geglu_tune.policy import POLICY
 from geglu_tune.spaces import space_of
 from geglu_tune.store import Store
 from geglu_tune.sweep import check_workloads, provenance_of
@@ -15,6 +14,9 @@ from geglu_tune.tiling import Source, Workload
 SECONDS_A_COMPILE = 1.0
 SECONDS_A_TRIAL = {Source.VIRTUAL: 0.05, Source.MEASURED: 1.0}
 """Rough costs, for the estimate alone; what a study really costs shows in its progress."""
+
+COMPILES_A_LATER_STUDY = 4
+"""What a study that is not its kernel's and dtype's first adds to the compiles, about."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +58,7 @@ def plan(
         left = max(0, min(trials, size) - stored)
         shared = (workload.kernel, workload.dtype) in opened
         opened.add((workload.kernel, workload.dtype))
-        compiles = min(left, POLICY.fresh) if shared else left
+        compiles = min(left, COMPILES_A_LATER_STUDY) if shared else left
         seconds = compiles * SECONDS_A_COMPILE / jobs + left * SECONDS_A_TRIAL[runner.source]
         studies.append(StudyPlan(workload, size, left, stored, compiles, seconds))
     return studies

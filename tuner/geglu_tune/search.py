@@ -1,4 +1,4 @@
-"""Which tiling to try next: Optuna's TPE, asked and told, with what is known about tilings put around it.
+"""Which tiling to try next: the moves that the kernels' structure suggests, then Optuna's TPE, asked and told.
 
 The tilings asked for depend on the seed, the workload, the device, the priors and the results told so far, and on
 nothing else. A study that was cut off is therefore continued by asking again from the start and telling the stored
@@ -10,32 +10,31 @@ from __future__ import annotations
 import hashlib
 import math
 import warnings
-from collections import deque
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from itertools import islice
 
 import optuna
 from optuna.distributions import BaseDistribution, CategoricalDistribution, IntDistribution
 from optuna.trial import TrialState
 
 from geglu_tune.policy import POLICY, Policy
-from geglu_tune.spaces import AnySpace
+from geglu_tune.space import Prior, Variant
+from geglu_tune.spaces import AnySpace, promising
 from geglu_tune.tiling import Measurement, Status, Tiling
-
-
-@dataclass(frozen=True, slots=True)
-class Prior:
-    """A trial of another shape of the same kernel and dtype, compiled by the same toolchain."""
-
-    n: int
-    tiling: Tiling
-    measurement: Measurement
 
 
 class Search:
     """One study's search. Call `ask`, then `tell` for every tiling it gave, in that order, until it gives none.
 
-    `hints` are tilings to open with, best first, where something is known of them from elsewhere.
+    First come the moves: what the space holds to be promising, given the results so far. When all of these are tried
+    Optuna's sampler proposes more, until a batch of its proposals brings nothing; who allows more trials than the
+    policy's wants them tried, so that then it goes on to the end.
+
+    Args:
+        priors: trials of the pilot study of the same kernel and dtype.
+        hints: tilings to open with, best first, where something is known of them from elsewhere.
+        explore: whether the sampler may propose what nobody has compiled, as it may anyhow while nothing runs. A card
+            may surprise; on a virtual device the moves find what there is, and a compile costs more than a trial.
     """
 
     def __init__(
@@ -47,34 +46,38 @@ class Search:
         budget: int = POLICY.trials,
         priors: Sequence[Prior] = (),
         hints: Sequence[Tiling] = (),
+        explore: bool = True,
         policy: Policy = POLICY,
     ) -> None:
         self._space = space
+        self._default = default
         self._budget = budget
+        self._priors = priors
+        self._hints = hints
+        self._explore = explore
         self._policy = policy
         self._open = dict.fromkeys(space)
+        self._exhaust = len(self._open) <= budget
         self._asked: set[Tiling] = set()
+        self._tried: dict[Tiling, Measurement] = {}
+        self._compiled = {Variant.of(prior.tiling) for prior in priors}
+        self._goal: float | None = None
+        """What the sampler's batch has to beat; None before its first."""
         self._sampled: dict[Tiling, optuna.Trial] = {}
         for prior in priors:
             self._learn_overflow(prior.tiling, prior.measurement)
-        self._queue = deque(self._opening(default, priors, hints))
         self._distributions = _distributions(space)
         self._study = _new_study(_seed(space, seed), policy)
 
     def ask(self) -> list[Tiling]:
         """The next batch of tilings, none of them asked for before; empty when the study is over."""
-        batch: list[Tiling] = []
-        for _ in range(min(self._policy.batch, self._budget - len(self._asked))):
-            tiling = self._next()
-            if tiling is None:
-                break
-            self._asked.add(tiling)
-            self._open.pop(tiling, None)
-            batch.append(tiling)
-        return batch
+        room = min(self._policy.batch, self._budget - len(self._asked))
+        return list(islice(self._moves(), room)) or list(islice(self._proposals(), room))
 
     def tell(self, tiling: Tiling, measurement: Measurement) -> None:
         """Report how a tiling that `ask` gave did."""
+        self._tried[tiling] = measurement
+        self._compiled.add(Variant.of(tiling))
         self._learn_overflow(tiling, measurement)
         trial = self._sampled.pop(tiling, None)
         if trial is None:
@@ -84,61 +87,65 @@ class Search:
         else:
             self._study.tell(trial, state=TrialState.PRUNED)
 
-    def _next(self) -> Tiling | None:
-        while self._queue:
-            tiling = self._queue.popleft()
-            # The default comes first and is tried even where it is known to fail: it is the row all others stand by.
-            if not self._asked or tiling in self._open:
-                self._enqueue(tiling)
-                return tiling
-        return self._sample()
+    def _moves(self) -> Iterator[Tiling]:
+        # The default comes first and is tried even where it is known to fail: it is the row all others stand by.
+        if not self._asked:
+            yield self._take(self._default)
+        wanted = (
+            self._open
+            if self._exhaust
+            else (*self._hints, *promising(self._space, self._default, self._tried, self._priors))
+        )
+        for tiling in list(wanted):
+            if tiling in self._open:
+                yield self._take(tiling)
+
+    def _proposals(self) -> Iterator[Tiling]:
+        """The sampler's, unless its last batch was in vain."""
+        best = min((m.score for m in self._tried.values() if m.time_us is not None), default=math.inf)
+        in_vain = self._goal is not None and best > self._goal
+        if in_vain and self._budget <= self._policy.trials:
+            return
+        self._goal = best * (1 - self._policy.worthwhile)
+        while tiling := self._sample():
+            yield tiling
 
     def _sample(self) -> Tiling | None:
-        """A proposal of the sampler, or the untried tiling nearest to the last one; None if all are tried."""
-        if not self._open:
+        """A proposal of the sampler, or the untried tiling nearest to its last one; None if there are no more."""
+        free = self._explore or not any(measurement.time_us for measurement in self._tried.values())
+        candidates = [tiling for tiling in self._open if free or Variant.of(tiling) in self._compiled]
+        if not candidates:
             return None
         for _ in range(self._policy.proposals):
             trial = self._study.ask(self._distributions)
             tiling = self._space.tiling(trial.params)
-            if tiling in self._open:
+            if tiling in candidates:
                 self._sampled[tiling] = trial
-                return tiling
+                return self._mark(tiling)
             self._study.tell(trial, state=TrialState.FAIL)  # which the sampler forgets
-        nearest = min(self._open, key=lambda candidate: _distance(candidate, tiling))
-        self._enqueue(nearest)
-        return nearest
+        return self._take(min(candidates, key=lambda candidate: _distance(candidate, tiling)))
 
-    def _learn_overflow(self, tiling: Tiling, measurement: Measurement) -> None:
-        # The compiler's UB plan grows with the tile, so what overflows at one BLOCK_SIZE overflows at every larger one.
-        if measurement.status is Status.UB_OVERFLOW:
-            family, least = _family(tiling), tiling.block_size
-            self._open = {t: None for t in self._open if t.block_size < least or _family(t) != family}
-
-    def _opening(self, default: Tiling, priors: Sequence[Prior], hints: Sequence[Tiling]) -> Iterator[Tiling]:
-        """The tilings tried before the sampler is asked: all of them where they are fewer than the budget."""
-        yield default
-        if len(self._open) <= self._budget:
-            yield from list(self._open)
-            return
-        known = self._bests_of_nearest(priors)
-        room = self._budget - min(self._policy.fresh, self._budget // 4) - 1
-        opening = [*self._space.even(known[0]), *known] if known else self._space.opening(default)
-        yield from [*hints, *opening][:room]
-
-    def _bests_of_nearest(self, priors: Sequence[Prior]) -> list[Tiling]:
-        """The tilings of the study of the nearest n, fastest first, each on this workload's grid of the same kind."""
-        if not priors:
-            return []
-        n = self._space.workload.n
-        nearest = min((prior.n for prior in priors), key=lambda other: abs(math.log(other / n)))
-        done = [p for p in priors if p.n == nearest and p.measurement.time_us is not None]
-        return [self._space.carried(p.tiling, nearest) for p in sorted(done, key=lambda p: p.measurement.score)]
-
-    def _enqueue(self, tiling: Tiling) -> None:
-        """Make a tiling that the sampler did not propose known to it; the default may lie outside the space."""
-        if not self._space.refusal(tiling):
+    def _take(self, tiling: Tiling) -> Tiling:
+        """Ask for a tiling that the sampler did not propose, and make it known to it."""
+        if not self._space.refusal(tiling):  # the default may lie outside the space
             self._study.enqueue_trial(self._space.params(tiling))
             self._sampled[tiling] = self._study.ask(self._distributions)
+        return self._mark(tiling)
+
+    def _mark(self, tiling: Tiling) -> Tiling:
+        self._asked.add(tiling)
+        self._open.pop(tiling, None)
+        return tiling
+
+    def _learn_overflow(self, tiling: Tiling, measurement: Measurement) -> None:
+        """What overflows does so at every larger BLOCK_SIZE, in every loop order, and all the more multi-buffered."""
+        if measurement.status is Status.UB_OVERFLOW:
+            self._open = {other: None for other in self._open if not _overflows_with(other, tiling)}
+
+
+def _overflows_with(other: Tiling, tiling: Tiling) -> bool:
+    same = other.form == tiling.form and other.num_warps == tiling.num_warps
+    return same and other.block_size >= tiling.block_size and other.multibuffer >= tiling.multibuffer
 
 
 def _family(tiling: Tiling) -> tuple[object, ...]:

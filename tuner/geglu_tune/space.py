@@ -8,8 +8,7 @@ from typing import Any
 
 from geglu_kernels.grid import MAX_PROGRAMS, balanced_programs, ceil_div
 from geglu_kernels.specs import KERNELS, LOOP_ORDERS
-from geglu_tune.policy import POLICY
-from geglu_tune.tiling import Device, Tiling, Workload
+from geglu_tune.tiling import Device, Measurement, Tiling, Workload
 
 BLOCK_STEP = 256
 """Every BLOCK_SIZE tried is a multiple of this: 256 elements are whole vector repeats and whole 512-byte bursts."""
@@ -37,6 +36,15 @@ class Variant:
         return Tiling(self.block_size, programs, self.multibuffer, self.form, self.loop_order)
 
 
+@dataclass(frozen=True, slots=True)
+class Prior:
+    """A trial of another shape of the same kernel and dtype, compiled by the same toolchain."""
+
+    n: int
+    tiling: Tiling
+    measurement: Measurement
+
+
 def program_choices(n: int, block_size: int, cores: int) -> tuple[int, ...]:
     """Grids worth a trial, fewest first: just enough to keep the busiest core's load low, and every core.
 
@@ -56,7 +64,7 @@ class Space:
 
     @property
     def forms(self) -> tuple[str, ...]:
-        return KERNELS[self.workload.kernel].forms
+        return KERNELS[self.workload.kernel].forms_of(self.workload.dtype)
 
     def max_block(self, *, multibuffer: bool) -> int:
         """Largest BLOCK_SIZE that one live fp32 tile alone does not push out of the UB, and no larger than n needs.
@@ -137,31 +145,3 @@ class Space:
         block = params["blocks"] * BLOCK_STEP
         variant = Variant(block, params["multibuffer"], params["form"], params["loop_order"])
         return self.grids(variant)[-1 if params["every_core"] else 0]
-
-    def opening(self, default: Tiling) -> list[Tiling]:
-        """What to try first where nothing is known: the default with one choice changed, then even splits of n.
-
-        One change at a time shows early what each choice is worth.
-        """
-        variant = Variant.of(default)
-        of_forms = [replace(variant, form=form) for form in self.forms]
-        changed = [*of_forms, replace(variant, multibuffer=not variant.multibuffer)]
-        changed += [replace(variant, loop_order=order) for order in LOOP_ORDERS]
-        variations = [self.grids(other)[0] for other in changed if other != variant]
-        return [*variations, *(tiling for other in of_forms for tiling in self._even(other))]
-
-    def even(self, tiling: Tiling) -> list[Tiling]:
-        """Tilings like this one whose BLOCK_SIZE splits a small n into the same number of tiles for every core."""
-        return self._even(Variant.of(tiling))
-
-    def carried(self, tiling: Tiling, n: int) -> Tiling:
-        """A tiling of another workload of n elements on this workload's grid of the same kind."""
-        fewest = tiling.programs == program_choices(n, tiling.block_size, self.device.vector_cores)[0]
-        return self.grids(Variant.of(tiling))[0 if fewest else -1]
-
-    def _even(self, variant: Variant) -> list[Tiling]:
-        n, cores = self.workload.n, max(1, self.device.vector_cores)
-        first = ceil_div(n, cores * self.max_block(multibuffer=variant.multibuffer))
-        rounds = range(first, min(first + POLICY.even_rounds, POLICY.largest_even_rounds + 1))
-        blocks = [ceil_div(ceil_div(n, cores * tiles), BLOCK_STEP) * BLOCK_STEP for tiles in rounds]
-        return [self.grids(replace(variant, block_size=block))[0] for block in blocks]

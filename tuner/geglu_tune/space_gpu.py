@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
 
 from geglu_kernels.grid import MAX_GPU_PROGRAMS, ceil_div
 from geglu_kernels.specs import KERNELS, LOOP_ORDERS
-from geglu_tune.space import Axes
+from geglu_tune.space import Axes, Prior
 from geglu_tune.tiling import Device, Tiling, Workload, on_gpu_grid
 
 BLOCKS = tuple(2**power for power in range(8, 15))
@@ -26,6 +26,9 @@ PROGRAMS_A_CORE = (0, 1, 2, 4, 8, 16, 32)
 _FIRST = ((2, 512), (2, 1024), (4, 2048), (8, 4096), (4, 512), (8, 2048))
 """Warps and BLOCK_SIZE of tilings that have done well on GPUs, to open with."""
 
+_PILOTS_BEST = 8
+"""How many of the pilot's fastest tilings to try."""
+
 
 @dataclass(frozen=True)
 class GpuSpace:
@@ -36,7 +39,7 @@ class GpuSpace:
 
     @property
     def forms(self) -> tuple[str, ...]:
-        return KERNELS[self.workload.kernel].forms
+        return KERNELS[self.workload.kernel].forms_of(self.workload.dtype)
 
     @property
     def axes(self) -> Axes:
@@ -88,21 +91,15 @@ class GpuSpace:
             params["block_size"], programs, multibuffer=False, form=params["form"], num_warps=params["num_warps"]
         )
 
-    def opening(self, default: Tiling) -> list[Tiling]:
-        """The default in every form, then what has done well elsewhere in every form."""
+    def promising(self, default: Tiling, priors: Sequence[Prior]) -> Iterator[Tiling]:
+        """The default in every form, what did best in the priors' study, and what has done well elsewhere."""
         forms = [form for form in self.forms if form != default.form]
-        known = [{"block_size": block, "num_warps": warps, "programs_a_core": 0} for warps, block in _FIRST]
-        return [
-            *(replace(default, form=form) for form in forms),
-            *(self.tiling({**params, "form": form}) for params in known for form in (*forms[:1], default.form)),
-        ]
-
-    def even(self, tiling: Tiling) -> list[Tiling]:
-        """None: a GPU's scheduler evens out what a split leaves uneven."""
-        return []
-
-    def carried(self, tiling: Tiling, n: int) -> Tiling:
-        return on_gpu_grid(tiling, n, self.workload.n)
+        yield from (replace(default, form=form) for form in forms)
+        timed = sorted((p for p in priors if p.measurement.time_us), key=lambda prior: prior.measurement.score)
+        yield from (on_gpu_grid(prior.tiling, prior.n, self.workload.n) for prior in timed[:_PILOTS_BEST])
+        for warps, block in _FIRST:
+            for form in (*forms[:1], default.form):
+                yield self.tiling({"block_size": block, "num_warps": warps, "programs_a_core": 0, "form": form})
 
     def _programs(self, block_size: int, a_core: int) -> int:
         tiles = min(ceil_div(self.workload.n, block_size), MAX_GPU_PROGRAMS)

@@ -14,10 +14,11 @@ from geglu_tune.devices.protocol import Runner
 from geglu_tune.errors import ConflictError, UsageError
 from geglu_tune.heuristics import default_tiling
 from geglu_tune.policy import POLICY
-from geglu_tune.search import Prior, Search
+from geglu_tune.search import Search
+from geglu_tune.space import Prior
 from geglu_tune.spaces import AnySpace, space_of
 from geglu_tune.store import BestRecord, Provenance, Store, StudyRecord, TrialRecord
-from geglu_tune.tiling import Choice, Measurement, Status, Tiling, Workload
+from geglu_tune.tiling import Choice, Measurement, Source, Status, Tiling, Workload
 
 TIE = 1e-9
 """Relative difference of two times below which they are equal."""
@@ -212,6 +213,7 @@ class _Study:
             budget=trials,
             priors=self._priors(),
             hints=runner.suggest(self._workload),
+            explore=runner.source is Source.MEASURED or trials > POLICY.trials,
         )
 
     def _try(self, search: Search | _Listed, runner: Runner, trials: int, budget: _Deadline) -> End:

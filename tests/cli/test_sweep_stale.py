@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from geglu_tune import sweep
+from geglu_tune import study
 from geglu_tune.heuristics import default_tiling
 from geglu_tune.store import Store
 from geglu_tune.tiling import Device, Source, Status, Workload
@@ -26,7 +26,7 @@ def bests(geglu_tune):
 
 def renew(runner, what, monkeypatch):
     if what == "kernel":
-        monkeypatch.setattr(sweep, "kernel_hash", lambda kernel: f"new {kernel}")
+        monkeypatch.setattr(study, "kernel_hash", lambda kernel: f"new {kernel}")
     else:
         runner.toolchain = {**runner.toolchain, what: "2.0"}
 

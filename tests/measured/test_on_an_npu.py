@@ -11,7 +11,8 @@ from geglu_tune.devices import open_runner
 from geglu_tune.errors import UsageError
 from geglu_tune.heuristics import default_tiling
 from geglu_tune.store import Store
-from geglu_tune.sweep import End, sweep
+from geglu_tune.study import End
+from geglu_tune.sweep import sweep
 from geglu_tune.tiling import Source, Status, Tiling, Workload
 
 pytestmark = pytest.mark.npu

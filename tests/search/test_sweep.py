@@ -1,17 +1,21 @@
 """Studies run, kept, resumed and judged."""
 
 import itertools
+import os
+import signal
 
 import pytest
 
 from fakes.runner import FAKE_DEVICE, FakeRunner
-from geglu_tune.errors import UsageError
+from geglu_kernels.specs import KERNELS
+from geglu_tune.errors import GegluTuneError, UsageError
 from geglu_tune.heuristics import default_tiling
 from geglu_tune.plan import plan
 from geglu_tune.policy import POLICY
 from geglu_tune.space import Variant
 from geglu_tune.store import Store, TrialRecord
-from geglu_tune.sweep import End, StudyDone, StudyStarted, TrialDone, pick_best, sweep
+from geglu_tune.study import End, StudyDone, StudyStarted, TrialDone, pick_best
+from geglu_tune.sweep import sweep
 from geglu_tune.tiling import Device, Measurement, Status, Tiling, Workload
 
 ALL = 32
@@ -324,3 +328,65 @@ def test_two_sweeps_of_one_study_at_once_both_end_with_one_best(tmp_path, store)
     assert [trial.number for _, trial in trials] == list(range(ALL))
     assert len({trial.tiling for _, trial in trials}) == ALL
     assert len(store.best()) == 1
+
+
+class Beside(FakeRunner):
+    """One of several equal devices; each keeps its own list of what it ran."""
+
+
+def test_several_devices_find_what_one_finds(tmp_path, store):
+    """Studies that run beside one another draw on their pilots alone, so that they try the same tilings."""
+    sweep(store, FakeRunner(), WORKLOADS)
+    devices = [Beside(seconds_a_trial=0.002) for _ in range(3)]
+    with Store.open(tmp_path / "beside.db", create=True) as beside:
+        result = sweep(beside, devices, WORKLOADS)
+        assert result.end is End.DONE
+        assert sorted(tried(beside), key=str) == sorted(tried(store), key=str)
+        assert bests(beside) == bests(store)
+    ran = [set(workload for workload, _ in device.ran) for device in devices]
+    assert sum(map(len, ran)) == len(WORKLOADS)
+    assert len([studies for studies in ran if studies]) >= 2
+
+
+def test_a_study_begins_after_its_pilot(store):
+    events = []
+    sizes = [(65536, 11008), (1, 11008), (128, 11008), (8192, 11008)]
+    workloads = [Workload(kernel, size, "bf16") for kernel in KERNELS for size in sizes]
+    sweep(store, [FakeRunner(seconds_a_trial=0.002) for _ in range(4)], workloads, listen=events.append)
+    ended = set()
+    for event in events:
+        if isinstance(event, StudyDone):
+            ended.add(str(event.workload))
+        elif isinstance(event, StudyStarted) and event.workload.shape != (128, 11008):
+            assert f"{event.workload.kernel} 128x11008 bf16" in ended
+
+
+class Failing(FakeRunner):
+    def run(self, workload, tilings):
+        raise GegluTuneError("the card fell off the bus")
+
+
+def test_a_device_that_fails_leaves_its_study_to_the_others(store):
+    result = sweep(store, [Failing(), FakeRunner(seconds_a_trial=0.002)], WORKLOADS)
+    assert result.end is End.DONE
+    assert len(result.bests) == len(WORKLOADS)
+
+
+def test_where_all_devices_fail_the_sweep_does(store):
+    with pytest.raises(GegluTuneError, match="fell off the bus"):
+        sweep(store, [Failing(), Failing()], WORKLOADS)
+
+
+def test_ctrl_c_ends_the_studies_on_all_devices(store):
+    pressed = []
+
+    def press(event):
+        if isinstance(event, TrialDone) and event.trial.number == 5 and not pressed:
+            pressed.append(event)
+            os.kill(os.getpid(), signal.SIGINT)
+
+    devices = [FakeRunner(seconds_a_trial=0.01) for _ in range(2)]
+    result = sweep(store, devices, WORKLOADS, listen=press)
+    assert result.end is End.INTERRUPTED
+    assert 6 <= len(store.all_trials()) == sum(len(device.ran) for device in devices) < 4 * 12
+    assert sweep(store, FakeRunner(), WORKLOADS).end is End.DONE

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from geglu_tune.devices.protocol import Runner
 from geglu_tune.spaces import space_of
 from geglu_tune.store import Store
-from geglu_tune.sweep import check_workloads, provenance_of
+from geglu_tune.study import provenance_of
+from geglu_tune.sweep import check_workloads, tasks_of
 from geglu_tune.tiling import Source, Workload
 
 SECONDS_A_COMPILE = 1.0
@@ -16,7 +17,7 @@ SECONDS_A_TRIAL = {Source.VIRTUAL: 0.05, Source.MEASURED: 1.0}
 """Rough costs, for the estimate alone; what a study really costs shows in its progress."""
 
 COMPILES_A_LATER_STUDY = 4
-"""What a study that is not its kernel's and dtype's first adds to the compiles, about."""
+"""What a study that is not the pilot of its kernel and dtype adds to the compiles, about."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,14 +52,12 @@ def plan(
         UsageError: a workload has no elements.
     """
     studies = []
-    opened: set[tuple[str, str]] = set()
-    for workload in check_workloads(workloads):
+    for task in tasks_of(check_workloads(workloads), runner.device):
+        workload = task.workload
         size = len(space_of(workload, runner.device))
         stored = 0 if store is None or fresh else _stored(store, runner, workload, seed)
         left = max(0, min(trials, size) - stored)
-        shared = (workload.kernel, workload.dtype) in opened
-        opened.add((workload.kernel, workload.dtype))
-        compiles = min(left, COMPILES_A_LATER_STUDY) if shared else left
+        compiles = left if task.is_pilot else min(left, COMPILES_A_LATER_STUDY)
         seconds = compiles * SECONDS_A_COMPILE / jobs + left * SECONDS_A_TRIAL[runner.source]
         studies.append(StudyPlan(workload, size, left, stored, compiles, seconds))
     return studies

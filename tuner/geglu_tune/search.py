@@ -113,7 +113,7 @@ class Search:
     def _sample(self) -> Tiling | None:
         """A proposal of the sampler, or the untried tiling nearest to its last one; None if there are no more."""
         free = self._explore or not any(measurement.time_us for measurement in self._tried.values())
-        candidates = [tiling for tiling in self._open if free or Variant.of(tiling) in self._compiled]
+        candidates = {tiling: None for tiling in self._open if free or Variant.of(tiling) in self._compiled}
         if not candidates:
             return None
         for _ in range(self._policy.proposals):

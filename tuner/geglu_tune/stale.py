@@ -7,7 +7,7 @@ from collections.abc import Collection
 from geglu_tune.devices.protocol import Runner
 from geglu_tune.heuristics import default_tiling
 from geglu_tune.store import BestRecord, Store
-from geglu_tune.sweep import provenance_of
+from geglu_tune.study import provenance_of
 from geglu_tune.tiling import Tiling, Workload
 
 

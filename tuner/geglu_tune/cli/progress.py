@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn
 
 from geglu_tune.cli.tables import format_time
 from geglu_tune.store import BestRecord, TrialRecord
-from geglu_tune.sweep import Event, Listener, StudyDone, StudyStarted, TrialDone
+from geglu_tune.study import DeviceFailed, Event, Listener, StudyDone, StudyStarted, TrialDone
 
 PLAIN_INTERVAL_S = 10.0
 """A log gets a line this often, and one at the end of every study."""
@@ -41,22 +41,28 @@ class _Tally:
 
     def __init__(self, studies: int, trials: int) -> None:
         self.studies = studies
+        self.ended = 0
         self.done = 0
         self.expected = studies * trials
         self._trials = trials
+        self._left: dict[int, int] = {}
+        """Of each running study, the trials that it may still make."""
         self._run = 0
         self._started = time.monotonic()
-        self._study_end = 0
 
     def add(self, event: Event) -> None:
         if isinstance(event, StudyStarted):
-            self.expected -= self._trials - event.trials
-            self._study_end = self.done + event.trials
+            if event.index not in self._left:  # else another device had begun it, and failed
+                self.expected -= self._trials - event.trials
+                self._left[event.index] = event.trials
         elif isinstance(event, TrialDone):
-            self.done = min(self.done + 1, self._study_end)
+            if self._left[event.index]:  # an earlier sweep may have made more trials than this one is to make
+                self._left[event.index] -= 1
+                self.done += 1
             self._run += not event.repeated
-        else:
-            self.done = self._study_end
+        elif isinstance(event, StudyDone):
+            self.expected -= self._left.pop(event.index)
+            self.ended += 1
 
     @property
     def left(self) -> str:
@@ -68,22 +74,28 @@ class _Tally:
 
 
 class _Bars:
-    """One bar for the sweep, one for the running study."""
+    """One bar for the sweep, one for each running study."""
 
     def __init__(self, bars: Progress, tally: _Tally) -> None:
         self._bars = bars
         self._tally = tally
         self._sweep = bars.add_task("all studies", total=tally.expected, note="")
-        self._study = bars.add_task("", total=None, note="")
+        self._studies: dict[int, TaskID] = {}
 
     def __call__(self, event: Event) -> None:
         tally = self._tally
         tally.add(event)
         self._bars.update(self._sweep, completed=tally.done, total=tally.expected, note=tally.left)
-        if isinstance(event, StudyStarted):
-            self._bars.reset(self._study, total=event.trials, description=str(event.workload), note="")
+        if isinstance(event, DeviceFailed):
+            self._bars.console.print(_sorry(event), markup=False)
+        elif isinstance(event, StudyStarted):
+            if event.index in self._studies:
+                self._bars.remove_task(self._studies[event.index])
+            self._studies[event.index] = self._bars.add_task(str(event.workload), total=event.trials, note="")
         elif isinstance(event, TrialDone):
-            self._bars.update(self._study, advance=1, note=_best_so_far(event.best, event.default))
+            self._bars.update(self._studies[event.index], advance=1, note=_best_so_far(event.best, event.default))
+        else:
+            self._bars.remove_task(self._studies.pop(event.index))
 
 
 class _Lines:
@@ -99,7 +111,9 @@ class _Lines:
         due = time.monotonic() - self._last >= PLAIN_INTERVAL_S
         if isinstance(event, StudyDone):
             best = _describe(event.best) if event.best else "no valid tiling" if event.trials else "none finished"
-            self._print(f"[{event.index + 1}/{tally.studies}] {event.workload}: {event.trials} trials, {best}")
+            self._print(f"[{tally.ended}/{tally.studies}] {event.workload}: {event.trials} trials, {best}")
+        elif isinstance(event, DeviceFailed):
+            self._print(_sorry(event))
         elif isinstance(event, TrialDone) and due:
             best = _best_so_far(event.best, event.default)
             self._print(f"{tally.done} of {tally.expected} trials, {tally.left}; {event.workload}: {best}")
@@ -107,6 +121,10 @@ class _Lines:
     def _print(self, line: str) -> None:
         self._last = time.monotonic()
         print(line, file=sys.stderr, flush=True)
+
+
+def _sorry(event: DeviceFailed) -> str:
+    return f"a device is out, the others go on: {event.reason}"
 
 
 def _describe(best: BestRecord) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from contextlib import closing
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -38,7 +38,9 @@ def sweep(
     model: Annotated[
         list[str] | None, typer.Option(help="The shapes of a model, such as gemma-2-9b; may be repeated.")
     ] = None,
-    device: Annotated[str, typer.Option(help="auto, virtual:Ascend910B4, npu:0 or cuda:0.")] = "auto",
+    device: Annotated[
+        str, typer.Option(help="auto, virtual:Ascend910B4, npu:0 or cuda:0; or several equal ones: npu:0,npu:1.")
+    ] = "auto",
     trials: Annotated[int, typer.Option(min=1, help="Tilings tried a study, at most.")] = POLICY.trials,
     time_budget: Annotated[
         float | None, typer.Option(min=1, metavar="SECONDS", help="Stop after so many seconds; go on later.")
@@ -83,7 +85,9 @@ def sweep(
 
     workloads = sweeping.check_workloads(asked)
     form = Format.JSON if as_json else Format.TABLE
-    with closing(devices.open_runner(device, jobs)) as runner:
+    with ExitStack() as stack:
+        runners = [stack.enter_context(closing(runner)) for runner in devices.open_runners(device, jobs)]
+        runner = runners[0]
         virtual = f"no accelerator: using the virtual {runner.device.soc} (modelled times, not measured)"
         notice = virtual if device == "auto" and runner.source is Source.VIRTUAL else ""
         if plan:
@@ -107,7 +111,7 @@ def sweep(
             _say(notice)
             result = sweeping.sweep(
                 store,
-                runner,
+                runners,
                 workloads,
                 seed=seed,
                 trials=trials,
@@ -154,7 +158,7 @@ def _sum_up(studies: list[StudyPlan], jobs: int) -> str:
 
 def _conclude(result: SweepResult, studies: int, path: Path) -> ExitStatus:
     """Say on stderr how the sweep ended; the exit status says it too."""
-    from geglu_tune.sweep import End
+    from geglu_tune.study import End
 
     for workload in result.without_valid_tiling:
         _say(f"no valid tiling for {workload}: the default stays; `geglu-tune show --trials` has every reason")

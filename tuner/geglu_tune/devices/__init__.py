@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+from dataclasses import asdict
 from pathlib import Path
 
 from geglu_tune.devices.protocol import Runner
@@ -14,6 +15,39 @@ DEFAULT_VIRTUAL = "Ascend910B4"
 _DEVICE_FILES = {"npu": "davinci[0-9]*", "cuda": "nvidia[0-9]*"}
 """What the drivers put in /dev, a file for each card."""
 _NEEDS = {"npu": "torch_npu", "cuda": "torch"}
+
+
+def open_runners(specs: str, jobs: int) -> list[Runner]:
+    """Open devices of one kind that are equal, named with commas between; virtual ones share the worker processes.
+
+    Raises UsageError where they are not equal or one is named twice that can be used once alone, and as open_runner.
+    """
+    names = [spec.strip() for spec in specs.split(",")]
+    repeated = {name for name in names if names.count(name) > 1 and not name.startswith("virtual")}
+    if repeated:
+        raise UsageError(f"{min(repeated)} is named twice in --device {specs}; a card measures one thing at a time")
+    runners: list[Runner] = []
+    try:
+        for name in names:
+            runners.append(open_runner(name, max(1, jobs // len(names))))
+            _check_equal(runners[0], runners[-1], names[0], name)
+    except BaseException:
+        for runner in runners:
+            runner.close()
+        raise
+    return runners
+
+
+def _check_equal(first: Runner, other: Runner, first_name: str, name: str) -> None:
+    """Raises UsageError, with what differs: a study's trials must all be of one device and toolchain."""
+    ours = {"source": first.source.value, **asdict(first.device), **first.toolchain}
+    theirs = {"source": other.source.value, **asdict(other.device), **other.toolchain}
+    for what in {**ours, **theirs}:
+        if ours.get(what) != theirs.get(what):
+            raise UsageError(
+                f"{first_name} and {name} cannot share a sweep: {what} is {ours.get(what)} on one and "
+                f"{theirs.get(what)} on the other; tune them one after the other"
+            )
 
 
 def open_runner(spec: str, jobs: int) -> Runner:

@@ -21,6 +21,7 @@ from geglu_tune.tiling import Source, Tiling, Workload
 if TYPE_CHECKING:
     from geglu_tune.devices.protocol import Runner
     from geglu_tune.plan import StudyPlan
+    from geglu_tune.shared.runner import SharedRunner
     from geglu_tune.sweep import SweepResult
 
 
@@ -46,6 +47,13 @@ def sweep(
         float | None, typer.Option(min=1, metavar="SECONDS", help="Stop after so many seconds; go on later.")
     ] = None,
     jobs: Annotated[int | None, typer.Option(min=1, max=1024, help="Processes. (default: one a CPU core)")] = None,
+    storage: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL",
+            help="Share the sweep with other machines through postgresql://, mysql+pymysql:// or journal:FILE.",
+        ),
+    ] = None,
     seed: Annotated[int, typer.Option(min=0, max=2**31 - 1, help="The same seed tries the same tilings.")] = 0,
     fresh: Annotated[bool, typer.Option("--fresh", help="Drop the stored trials of these studies first.")] = False,
     stale: Annotated[
@@ -72,6 +80,8 @@ def sweep(
     ]
     if stale and (fresh or plan):
         raise UsageError("--stale times again what is stored: it goes with neither --fresh nor --plan")
+    if storage and (fresh or stale):
+        raise UsageError(f"--storage shares what is stored, {'--fresh' if fresh else '--stale'} renews it: drop one")
     path = options.database(db)
     jobs = jobs or len(os.sched_getaffinity(0))
 
@@ -88,6 +98,10 @@ def sweep(
     with ExitStack() as stack:
         runners = [stack.enter_context(closing(runner)) for runner in devices.open_runners(device, jobs)]
         runner = runners[0]
+        if storage and not plan:
+            runners = [
+                stack.enter_context(closing(_shared(one, storage, seed, jobs // len(runners)))) for one in runners
+            ]
         virtual = f"no accelerator: using the virtual {runner.device.soc} (modelled times, not measured)"
         notice = virtual if device == "auto" and runner.source is Source.VIRTUAL else ""
         if plan:
@@ -104,7 +118,7 @@ def sweep(
             workloads = list(again)
         arguments = {
             "workloads": [str(workload) for workload in workloads],
-            **{"device": device, "trials": trials, "time_budget": time_budget},
+            **{"device": device, "trials": trials, "time_budget": time_budget, "storage": storage is not None},
             **{"seed": seed, "fresh": fresh, "stale": stale},
         }
         with Store.open(path, create=True) as store, progress(len(workloads), trials) as listen:
@@ -126,6 +140,12 @@ def sweep(
     for doubt in records.doubts(bests):
         _say(doubt)
     return _conclude(result, len(workloads), path)
+
+
+def _shared(runner: Runner, storage: str, seed: int, jobs: int) -> SharedRunner:
+    from geglu_tune.shared.runner import SharedRunner
+
+    return SharedRunner(runner, storage, seed=seed, chunk=max(1, jobs) if runner.source is Source.VIRTUAL else 1)
 
 
 def _stale_tilings(

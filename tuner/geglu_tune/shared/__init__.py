@@ -1,0 +1,1 @@
+"""One sweep on several machines, through an Optuna storage."""

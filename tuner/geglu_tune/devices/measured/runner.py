@@ -74,7 +74,7 @@ class MeasuredRunner:
             )
 
     def suggest(self, workload: Workload) -> Sequence[Tiling]:
-        return self._warm_start.fastest(workload)
+        return self._warm_start.likeliest(workload)
 
     def run(self, workload: Workload, tilings: Sequence[Tiling]) -> Iterator[Measurement]:
         default = default_tiling(workload, self.device)

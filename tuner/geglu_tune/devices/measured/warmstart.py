@@ -1,24 +1,27 @@
-"""What the virtual device thinks of a card: its fastest tilings are tried first, so that few trials touch the card."""
+"""What the virtual device thinks of a card: what could be fastest is tried first, so that few trials touch the card."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from geglu_tune.devices.profiles import profile_of_card
 from geglu_tune.errors import GegluTuneError
 from geglu_tune.heuristics import default_tiling
+from geglu_tune.moves import finer
+from geglu_tune.space import Space
 from geglu_tune.spaces import space_of
-from geglu_tune.tiling import Device, Status, Tiling, Workload
+from geglu_tune.tiling import Device, Measurement, Status, Tiling, Workload
 
 if TYPE_CHECKING:
     from geglu_tune.devices.virtual.runner import VirtualRunner
 
-TRIALS = 16
-"""Virtual trials a workload."""
-HINTS = 8
-"""How many of them are tried on the card before anything else."""
+FINER = 16
+"""Tilings that the virtual device tries beyond its search, where a launch is short."""
+HINTS = 7
+"""Tilings tried on the card after the default and before anything else."""
 
 
 class WarmStart:
@@ -32,24 +35,46 @@ class WarmStart:
         self._virtual: VirtualRunner | None = None
         self._has_virtual = not device.is_gpu
 
-    def fastest(self, workload: Workload) -> list[Tiling]:
-        """Tilings by their virtual time, fastest first, without the default; the same ones in every process."""
+    def likeliest(self, workload: Workload) -> list[Tiling]:
+        """Tilings of which one should be fast whatever the card is like within the profile's ranges, the most useful
+        first, without the default; the same ones in every process."""
         if self._has_virtual and self._virtual is None:
             self._virtual = _open(self._device.soc)
             self._has_virtual = self._virtual is not None
         if self._virtual is None:
             return []
+        from geglu_tune.devices.virtual.regret import cover
         from geglu_tune.search import Search
 
         default = default_tiling(workload, self._device)
-        search = Search(space_of(workload, self._device), default, budget=TRIALS)
-        times: dict[Tiling, float] = {}
+        space = space_of(workload, self._device)
+        search = Search(space, default, explore=False)
+        fit: dict[Tiling, float] = {}
         while batch := search.ask():
-            for tiling, measurement in zip(batch, self._virtual.run(workload, batch), strict=True):
-                search.tell(tiling, measurement)
-                if measurement.status is Status.OK and tiling != default:
-                    times[tiling] = measurement.score
-        return sorted(times, key=lambda tiling: times[tiling])[:HINTS]
+            fit.update(self._try(workload, batch, search.tell))
+        if fit and isinstance(space, Space):
+            fit.update(self._try(workload, finer(space, min(fit, key=lambda tiling: fit[tiling]), FINER)))
+        tilings = list(fit)
+        if not tilings:
+            return []
+        given = [tilings.index(default)] if default in fit else []
+        seconds = self._virtual.under_draws(workload, tilings)
+        return [tilings[row] for row in cover(seconds[:, 1:], given, HINTS)]
+
+    def _try(
+        self,
+        workload: Workload,
+        tilings: Sequence[Tiling],
+        tell: Callable[[Tiling, Measurement], None] = lambda tiling, measurement: None,
+    ) -> dict[Tiling, float]:
+        """The times of those that run."""
+        assert self._virtual is not None
+        times = {}
+        for tiling, measurement in zip(tilings, self._virtual.run(workload, tilings), strict=True):
+            tell(tiling, measurement)
+            if measurement.status is Status.OK and measurement.time_us:
+                times[tiling] = measurement.time_us
+        return times
 
     def close(self) -> None:
         if self._virtual is not None:

@@ -74,15 +74,19 @@ class VirtualRunner:
 
     def choose(self, workload: Workload, contenders: Mapping[Tiling, Measurement], default: Tiling) -> Choice:
         tilings = list(contenders)
-        try:
-            seconds = self._draws(workload, tilings)
-        except _LOST:
-            self.close()  # a worker was killed; all here has been compiled and timed before, so it is not to blame
-            seconds = self._draws(workload, tilings)
+        seconds = self.under_draws(workload, tilings)
         preference = [(tiling != default, contenders[tiling].ub_bytes or 0) for tiling in tilings]
         slowest = seconds[tilings.index(default), 0] if default in contenders else np.inf
         chosen, regret = least_regret(seconds[:, 1:], preference, allowed=seconds[:, 0] <= slowest)
         return Choice(tilings[chosen], regret)
+
+    def under_draws(self, workload: Workload, tilings: Sequence[Tiling]) -> NDArray[np.float64]:
+        """Seconds of tilings that have been found to be ok, shape (tilings, 1 + draws): the profile's values first."""
+        try:
+            return self._draws(workload, tilings)
+        except _LOST:
+            self.close()  # a worker was killed; all here has been compiled and timed before, so it is not to blame
+            return self._draws(workload, tilings)
 
     def close(self) -> None:
         if self._pool is not None:
@@ -106,7 +110,6 @@ class VirtualRunner:
             signal.pthread_sigmask(signal.SIG_SETMASK, earlier)
 
     def _draws(self, workload: Workload, tilings: Sequence[Tiling]) -> NDArray[np.float64]:
-        """Shape (tilings, 1 + draws), in seconds."""
         unknown = [tiling for tiling in tilings if (workload, tiling) not in self._seconds]
         futures = [self._submit(draws, workload, tiling) for tiling in unknown]
         for tiling, future in zip(unknown, futures, strict=True):

@@ -34,7 +34,7 @@ from searchpage import write_page
 from geglu_tune.devices.profiles import find_profile
 from geglu_tune.devices.virtual.runner import VirtualRunner
 from geglu_tune.policy import POLICY
-from geglu_tune.search import _distributions
+from geglu_tune.search import distributions_of
 from geglu_tune.space import BLOCK_STEP, Space, Variant
 from geglu_tune.store import Store
 from geglu_tune.sweep import sweep
@@ -138,7 +138,7 @@ def optuna_alone(make: Callable[[int], Sampler], landscape: Landscape, seed: int
     space = Space(landscape.workload, _device())
     study = optuna.create_study(sampler=make(seed))
     for _ in range(TRIALS):
-        trial = study.ask(_distributions(space))
+        trial = study.ask(distributions_of(space))
         tiling = space.tiling(trial.params)
         time = landscape.time_us(tiling)
         if time is None:

@@ -201,7 +201,8 @@ def test_a_storage_that_goes_away_ends_the_sweep_and_loses_nothing(impatient, tm
     ("url", "said"),
     [
         ("sqlite:///sweep.db", "use postgresql://..., mysql+pymysql://... or journal:FILE"),
-        ("sweep.journal", "use postgresql://..., mysql+pymysql://... or journal:FILE"),
+        ("redis://localhost", "use postgresql://..., mysql+pymysql://... or journal:FILE"),
+        ("/nowhere/at/all/sweep.journal", "make /nowhere/at/all first"),
         ("journal:", "names no file"),
         ("journal:/nowhere/at/all/sweep.journal", "make /nowhere/at/all first"),
         ("postgresql://tuner:secret@127.0.0.1:1/none", "connection to server"),

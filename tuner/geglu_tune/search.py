@@ -66,7 +66,7 @@ class Search:
         self._sampled: dict[Tiling, optuna.Trial] = {}
         for prior in priors:
             self._learn_overflow(prior.tiling, prior.measurement)
-        self._distributions = _distributions(space)
+        self._distributions = distributions_of(space)
         self._study = _new_study(_seed(space, seed), policy)
 
     def ask(self) -> list[Tiling]:
@@ -160,7 +160,8 @@ def _distance(candidate: Tiling, wanted: Tiling) -> tuple[float, ...]:
     return (unlike, ratio, candidate.block_size, abs(candidate.programs - wanted.programs))
 
 
-def _distributions(space: AnySpace) -> dict[str, BaseDistribution]:
+def distributions_of(space: AnySpace) -> dict[str, BaseDistribution]:
+    """The axes of a space as Optuna takes them."""
     return {
         name: IntDistribution(values[0], values[-1], log=True)
         if isinstance(values, range)

@@ -23,12 +23,14 @@ CONNECT_TIMEOUT_S = 10
 def open_storage(url: str) -> BaseStorage:
     """The storage at postgresql://..., mysql+pymysql://... or journal:FILE, which is made if it is not there.
 
+    As optuna-dashboard does, takes what is no URL for a journal file.
+
     Raises:
         UsageError: the URL is none of these, or its driver is not installed.
         GegluTuneError: it cannot be reached.
     """
     optuna.logging.set_verbosity(optuna.logging.ERROR)
-    if url.startswith(JOURNAL):
+    if url.startswith(JOURNAL) or "://" not in url:
         return _open_journal(url)
     try:
         server = make_url(url).get_backend_name()

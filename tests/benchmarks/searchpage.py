@@ -144,9 +144,8 @@ def _draw(found: Found) -> None:
     figure = Figure(figsize=(9, 3.6), layout="constrained")
     median, worst = figure.subplots(1, 2, sharex=True)
     styles = ("-", "--", "-.", ":", (0, (5, 1)), (0, (1, 1)))
-    for (name, regrets), style in zip(found.items(), styles, strict=False):
-        if isinstance(regrets, str) or "alone" in name:
-            continue
+    shown = {name: each for name, each in found.items() if not isinstance(each, str) and "alone" not in name}
+    for (name, regrets), style in zip(shown.items(), styles, strict=False):
         trials = np.arange(1, regrets.shape[1] + 1)
         width = 2.5 if name == "geglu-tune" else 1.3
         for axes, values in ((median, np.median(regrets, axis=0)), (worst, regrets.max(axis=0))):

@@ -1,13 +1,18 @@
 """Which tilings a study tries, and in which order."""
 
+import random
+
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from fakes.runner import FAKE_DEVICE, FakeRunner
 from geglu_kernels.grid import ceil_div
+from geglu_kernels.specs import KERNELS
 from geglu_tune.heuristics import default_tiling
 from geglu_tune.search import Search
 from geglu_tune.space import Prior, Space, Variant
-from geglu_tune.tiling import Measurement, Status, Tiling, Workload
+from geglu_tune.tiling import Device, Measurement, Status, Tiling, Workload
 
 LARGE = Workload("geglu_forward", (8192, 11008), "bf16")
 
@@ -182,3 +187,31 @@ def test_an_unknown_status_of_the_default_is_no_obstacle():
     trials = run(LARGE, runner=FakeRunner(faults={8192: Status.COMPILE_FAILED}))
     assert trials[0] == (Tiling(8192, 40), Measurement(Status.COMPILE_FAILED, trials[0][1].reason))
     assert best(trials).block_size != 8192
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    kernel=st.sampled_from(sorted(KERNELS)),
+    dtype=st.sampled_from(["bf16", "fp16", "fp32"]),
+    n=st.one_of(st.integers(1, 5000), st.integers(1, 2**33)),
+    cores=st.sampled_from([0, 1, 20, 40, 48, 70_000]),
+    ub_bytes=st.sampled_from([1024, 4096, 65_536, 131_072, 196_608, 262_144]),
+    seed=st.integers(0, 3),
+    budget=st.sampled_from([1, 5, 24]),
+)
+def test_whatever_happens_only_what_may_be_tried_is_and_nothing_twice(kernel, dtype, n, cores, ub_bytes, seed, budget):
+    """Trials succeed, overflow, fail, or tell nothing of the UB, as it comes."""
+    workload, device = Workload(kernel, (n,), dtype), Device("Any", cores, ub_bytes, 800.0)
+    space, default, fate = Space(workload, device), default_tiling(workload, device), random.Random(seed)
+    search = Search(space, default, seed=seed, budget=budget)
+    asked = []
+    while batch := search.ask():
+        for tiling in batch:
+            asked.append(tiling)
+            status = fate.choice([Status.OK, Status.OK, Status.UB_OVERFLOW, Status.CRASHED])
+            used = fate.choice([None, tiling.block_size * fate.choice([6, 10, 24])])
+            time_us = fate.uniform(1, 9) if status is Status.OK else None
+            search.tell(tiling, Measurement(status, "", time_us, used))
+    assert asked[0] == default
+    assert len(set(asked)) == len(asked) <= budget
+    assert not [tiling for tiling in asked[1:] if space.refusal(tiling)]

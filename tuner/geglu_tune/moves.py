@@ -83,7 +83,7 @@ def _plain(space: Space, default: Tiling, tried: Trials) -> Variant:
     """The default in the space's bounds, halved for as long as nothing of its BLOCK_SIZE has run."""
     ran = {tiling.block_size for tiling, measurement in tried.items() if measurement.time_us}
     failed = {tiling.block_size for tiling in tried} - ran
-    block = min(default.block_size, space.max_block(multibuffer=True))
+    block = max(BLOCK_STEP, min(default.block_size, space.max_block(multibuffer=True)))
     while block in failed and block > BLOCK_STEP:
         block = max(BLOCK_STEP, block // 2 // BLOCK_STEP * BLOCK_STEP)
     return replace(Variant.of(default), block_size=block)
@@ -120,7 +120,8 @@ def _long(space: Space, form: str, cliffs: Cliffs, tried: Trials) -> Iterator[Ti
     if best is not None:
         limit = min((cliff for cliff in cliffs[best.multibuffer] if cliff >= best.block_size), default=best.block_size)
         yield from (_on(space, Variant.of(best), block) for block in _even_splits(space, limit))
-    yield space.grids(Variant(min(cliffs[True]) // 2 // BLOCK_STEP * BLOCK_STEP, True, form, CONTIGUOUS))[0]
+    half = max(BLOCK_STEP, min(cliffs[True]) // 2 // BLOCK_STEP * BLOCK_STEP)
+    yield space.grids(Variant(half, True, form, CONTIGUOUS))[0]
 
 
 def _twists(space: Space, tried: Trials) -> Iterator[Tiling]:
@@ -155,7 +156,8 @@ def _cliffs(space: Space, form: str, multibuffer: bool, known: Sequence[tuple[Ti
     fit = [(t, m) for t, m in known if m.time_us and t.form == form and t.multibuffer is multibuffer]
     shares = {measurement.ub_bytes / tiling.block_size for tiling, measurement in fit if measurement.ub_bytes}
     limits = {int(space.device.ub_bytes / share) // BLOCK_STEP * BLOCK_STEP for share in shares}
-    return sorted(limits or {max(tiling.block_size for tiling, _ in fit)} if fit else limits)
+    largest = {tiling.block_size for tiling, _ in sorted(fit, key=lambda trial: trial[0].block_size)[-1:]}
+    return sorted(limit for limit in limits or largest if limit)
 
 
 def _beyond(cliffs: Sequence[int]) -> int:

@@ -109,6 +109,16 @@ def test_a_study_ends_when_further_trials_cannot_pay(store):
     assert again.ran == []
 
 
+def test_a_finished_study_stays_so_beside_other_workloads(store):
+    """Another pilot would have steered it otherwise, which is no reason to open it again."""
+    sweep(store, FakeRunner(), WORKLOADS[:1])
+    before = bests(store)
+    again = FakeRunner()
+    sweep(store, again, [Workload("geglu_forward", (128, 11008), "bf16"), *WORKLOADS[:1]])
+    assert {workload.shape for workload, _ in again.ran} == {(128, 11008)}
+    assert bests(store)[1:] == before
+
+
 def test_fresh_starts_over(store):
     sweep(store, FakeRunner(), WORKLOADS[:2], trials=ALL)
     runner = FakeRunner()

@@ -69,6 +69,16 @@ def test_a_version_2_file_is_read_and_written(version_2: Path):
         assert (best.speedup, best.margin) == (1.2, Margin(1.2, 1.1, 1.3, 0.02))
 
 
+def test_of_a_version_3_file_no_search_is_known_to_have_ended(tmp_path: Path):
+    """So that a sweep asks its studies' searches whether they have, and runs nothing if so."""
+    path = Path(shutil.copy(ASSETS / "version-3.sqlite", tmp_path / "c.db"))
+    with Store.open(path, create=False) as store:
+        (best,) = store.best()
+        assert (best.searched, best.regret, best.best.tiling.form) == (None, 0.0125, "sigmoid")
+        store.set_best(best.study, 2, 0, searched=24)
+        assert store.best()[0].searched == 24
+
+
 @pytest.mark.parametrize("asset", sorted(ASSETS.glob("*.sqlite")), ids=lambda path: path.stem)
 def test_an_old_file_keeps_every_tiling_apart(asset: Path, tmp_path: Path):
     """Also those that differ in their warps alone; the same one twice is refused, with warps or without."""
@@ -122,12 +132,11 @@ def test_a_migration_that_fails_changes_nothing(version_1: Path, monkeypatch: py
         assert store.best()[0].study.provenance.device == DEVICE
 
 
-def test_a_new_file_and_a_migrated_one_have_the_same_schema(
-    version_1: Path, version_2: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_a_new_file_and_a_migrated_one_have_the_same_schema(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     next_version(monkeypatch, lambda db: db.table("trials").add_column("host", str))
     Store.open(tmp_path / "new.db", create=True).close()
     new = query(tmp_path / "new.db", "select name, sql from sqlite_master order by name")
-    for path in (version_1, version_2):
+    for asset in ASSETS.glob("*.sqlite"):
+        path = Path(shutil.copy(asset, tmp_path))
         Store.open(path, create=False).close()
         assert query(path, "select name, sql from sqlite_master order by name") == new

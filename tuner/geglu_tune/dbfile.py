@@ -10,7 +10,7 @@ from geglu_tune.errors import GegluTuneError
 APPLICATION_ID = 0x47474C55
 """'GGLU' in the file's header: tells our files from every other SQLite file."""
 
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 """The newest schema that this geglu-tune knows; user_version in the file's header."""
 
 NAME_ANOTHER = "name another file with --db or GEGLU_TUNE_DB"

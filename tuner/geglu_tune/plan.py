@@ -55,15 +55,20 @@ def plan(
     for task in tasks_of(check_workloads(workloads), runner.device):
         workload = task.workload
         size = len(space_of(workload, runner.device))
-        stored = 0 if store is None or fresh else _stored(store, runner, workload, seed)
-        left = max(0, min(trials, size) - stored)
+        stored, ended = (0, False) if store is None or fresh else _stored(store, runner, workload, seed, trials)
+        left = 0 if ended else max(0, min(trials, size) - stored)
         compiles = left if task.is_pilot else min(left, COMPILES_A_LATER_STUDY)
         seconds = compiles * SECONDS_A_COMPILE / jobs + left * SECONDS_A_TRIAL[runner.source]
         studies.append(StudyPlan(workload, size, left, stored, compiles, seconds))
     return studies
 
 
-def _stored(store: Store, runner: Runner, workload: Workload, seed: int) -> int:
-    provenance = provenance_of(runner, workload.kernel)
-    trials = store.all_trials(kernel=workload.kernel, dtype=workload.dtype, shape=workload.shape, soc=runner.device.soc)
-    return sum(study.provenance == provenance and study.seed == seed for study, _ in trials)
+def _stored(store: Store, runner: Runner, workload: Workload, seed: int, trials: int) -> tuple[int, bool]:
+    """How many trials there are, and whether a search of so many has come to its end with them."""
+    mine = (provenance_of(runner, workload.kernel), seed)
+    trials_of = store.all_trials(
+        kernel=workload.kernel, dtype=workload.dtype, shape=workload.shape, soc=runner.device.soc
+    )
+    studies = [study for study, _ in trials_of if (study.provenance, study.seed) == mine]
+    best = store.best_of(studies[0]) if studies else None
+    return len(studies), best is not None and (best.searched or 0) >= trials

@@ -151,11 +151,17 @@ class Study:
         self._listen(StudyStarted(self._index, self._workload, len(space), expected))
         for trial in self._trials:
             self._report(trial, repeated=True)
+        known = self._known_best()
+        if known and only is None and (known.searched or 0) >= trials:
+            return StudyDone(self._index, self._workload, len(self._trials), known, End.DONE)
         try:
             asker = self._search(space, runner, trials) if only is None else _Listed(only)
-            return self._finish(runner, self._try(asker, runner, trials, limit))
+            end = self._try(asker, runner, trials, limit)
         except KeyboardInterrupt:
-            return self._finish(runner, End.INTERRUPTED)
+            end = End.INTERRUPTED
+        searched = trials if end is End.DONE and only is None else None
+        best = self._choose_best(runner, end, searched)
+        return StudyDone(self._index, self._workload, len(self._trials), best, end)
 
     def _search(self, space: AnySpace, runner: Runner, trials: int) -> Search:
         return Search(
@@ -240,20 +246,15 @@ class Study:
     def _trial_of_default(self) -> TrialRecord | None:
         return next((trial for trial in self._trials if trial.tiling == self._default), None)
 
-    def _finish(self, runner: Runner, end: End) -> StudyDone:
-        best = self._known_best() or self._choose_best(runner, end)
-        return StudyDone(self._index, self._workload, len(self._trials), best, end)
-
     def _known_best(self) -> BestRecord | None:
         """The stored best, if it was chosen among all the trials there are."""
         known = self._store.best_of(self._study)
-        chosen = known is not None and (known.regret is not None or known.margin is not None)
-        if known is None or not chosen or any(trial.created_at > known.created_at for trial in self._trials):
+        if known is None or any(trial.created_at > known.created_at for trial in self._trials):
             return None
         # As it was asked for: the stored study may have another shape of as many elements.
         return replace(known, study=replace(known.study, workload=self._workload))
 
-    def _choose_best(self, runner: Runner, end: End) -> BestRecord | None:
+    def _choose_best(self, runner: Runner, end: End, searched: int | None) -> BestRecord | None:
         best, default = pick_best(self._trials, self._default), self._trial_of_default()
         if best is None:
             return None
@@ -261,11 +262,12 @@ class Study:
         if end is not End.INTERRUPTED:  # who presses Ctrl-C is not kept waiting for more measurements
             best, choice = self._choose(runner)
             regret, margin = choice.regret, choice.margin
-        self._store.set_best(self._study, best.number, default.number if default else None, regret, margin)
+        number_of_default = default.number if default else None
+        self._store.set_best(self._study, best.number, number_of_default, regret, margin, searched)
         study = replace(self._study, workload=self._workload)
         ok = sum(trial.measurement.status is Status.OK for trial in self._trials)
         now = datetime.now(timezone.utc).isoformat(timespec="microseconds")
-        return BestRecord(study, best, default, len(self._trials), ok, regret, margin, now)
+        return BestRecord(study, best, default, len(self._trials), ok, regret, margin, searched, now)
 
     def _choose(self, runner: Runner) -> tuple[TrialRecord, Choice]:
         """The trial that the device would serve, knowing how sure its times are."""

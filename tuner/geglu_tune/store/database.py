@@ -129,8 +129,9 @@ class Store:
         default_number: int | None,
         regret: float | None = None,
         margin: Margin | None = None,
+        searched: int | None = None,
     ) -> None:
-        """Say which trial of the study is its best, which one is the default's, and how sure that is.
+        """Say which trial of the study is its best, which one is the default's, and the rest of a BestRecord.
 
         Raises:
             ValueError: the study has no such trial, or the best is not ok.
@@ -151,6 +152,7 @@ class Store:
                 "default_trial_id": None if default_number is None else ids[default_number],
                 "regret": regret,
                 **_margin_row(margin),
+                "searched": searched,
                 "created_at": _now(),
             }
             self._db.table("best").upsert(row, pk="study_id")
@@ -186,7 +188,7 @@ class Store:
                 f"""
                 select {_STUDY_COLUMNS}, {_trial_columns("trials")}, {_trial_columns("defaults")},
                        best.created_at as best_at, best.regret,
-                       best.speedup, best.speedup_low, best.speedup_high, best.noise,
+                       best.speedup, best.speedup_low, best.speedup_high, best.noise, best.searched,
                        (select count(*) from trials where study_id = studies.id) as tried,
                        (select count(*) from trials where study_id = studies.id and status = 'ok') as ok
                 from {_STUDY_TABLES}
@@ -394,9 +396,9 @@ def _best(row: dict[str, Any]) -> BestRecord:
     margin = None
     if row["speedup"] is not None:
         margin = Margin(row["speedup"], row["speedup_low"], row["speedup_high"], row["noise"])
-    return BestRecord(
-        _study(row), _trial(row, "trials"), default, row["tried"], row["ok"], row["regret"], margin, row["best_at"]
-    )
+    trial = _trial(row, "trials")
+    counts, rest = (row["tried"], row["ok"]), (row["searched"], row["best_at"])
+    return BestRecord(_study(row), trial, default, *counts, row["regret"], margin, *rest)
 
 
 def _margin_row(margin: Margin | None) -> dict[str, float | None]:

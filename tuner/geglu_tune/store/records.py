@@ -60,6 +60,8 @@ class BestRecord:
     """Bound on the best's time over that of the truly best one, minus 1; None where it is not known."""
     margin: Margin | None
     """How the best did side by side with the default; None where that was not timed."""
+    searched: int | None
+    """How many trials the search was allowed when it came to its end; None where it was cut short."""
     created_at: str
 
     @property

@@ -137,7 +137,12 @@ def add_measured_devices(db: Database) -> None:
     db.create_view("best_tilings", _BEST_TILINGS.replace("trials.loop_order,", "trials.loop_order, trials.num_warps,"))
 
 
-MIGRATIONS = (create_version_1, add_certainty, add_measured_devices)
+def add_searched(db: Database) -> None:
+    """A search may end before its trials are used up: then their number does not tell that it has ended."""
+    db.table("best").add_column("searched", int)
+
+
+MIGRATIONS = (create_version_1, add_certainty, add_measured_devices, add_searched)
 """MIGRATIONS[v] takes a file from schema version v to v + 1; an empty file has version 0."""
 
 

@@ -17,7 +17,7 @@ SECONDS_A_TRIAL = {Source.VIRTUAL: 0.05, Source.MEASURED: 1.0}
 """Rough costs, for the estimate alone; what a study really costs shows in its progress."""
 
 COMPILES_A_LATER_STUDY = 4
-"""What a study that is not the pilot of its kernel and dtype adds to the compiles, about."""
+"""What a virtual study that is not the pilot of its kernel and dtype adds to the compiles, about."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,8 @@ def plan(
         size = len(space_of(workload, runner.device))
         stored, ended = (0, False) if store is None or fresh else _stored(store, runner, workload, seed, trials)
         left = 0 if ended else max(0, min(trials, size) - stored)
-        compiles = left if task.is_pilot else min(left, COMPILES_A_LATER_STUDY)
+        shared = not task.is_pilot and runner.source is Source.VIRTUAL
+        compiles = min(left, COMPILES_A_LATER_STUDY) if shared else left
         seconds = compiles * SECONDS_A_COMPILE / jobs + left * SECONDS_A_TRIAL[runner.source]
         studies.append(StudyPlan(workload, size, left, stored, compiles, seconds))
     return studies

@@ -1,0 +1,161 @@
+"""Liger-Kernel's GEGLU, from its real wheel, with our launch put into it.
+
+There is no NPU here: Liger's modules are the real ones, and Triton's driver and torch's NPU stand-ins that let them be
+imported. Each test has a process of its own, for what a process has imported before is the point.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from geglu_tune.store import Store
+from geglu_tune.tiling import Tiling, Workload
+from store.builders import keep_best
+
+TESTS = Path(__file__).parents[1]
+
+PRELUDE = """
+import sys
+from types import ModuleType, SimpleNamespace
+import torch
+from triton.runtime.driver import driver
+from fakes.triton_driver import FakeTritonDriver
+driver.set_active(FakeTritonDriver())
+torch.npu = SimpleNamespace(
+    is_available=lambda: True, is_initialized=lambda: True, get_device_name=lambda: "Ascend910B4"
+)
+for name in ("triton.language.extra.cann", "triton.language.extra.cann.extension"):
+    # Liger's other Ascend kernels want a newer triton-ascend; none of them is launched here.
+    sys.modules[name] = ModuleType(name)
+    sys.modules[name].extract_slice = sys.modules[name].insert_slice = None
+import liger_kernel.utils
+liger_kernel.utils.infer_device = lambda: "npu"
+from geglu_tune.integrations import liger
+from geglu_kernels import functional
+
+class FakeNpuTensor:
+    '''What the replacements look at of a tensor on an NPU.'''
+    npu = SimpleNamespace(type="npu")
+    def __init__(self, n, dtype=torch.bfloat16):
+        self.device, self.shape, self.dtype, self.n = FakeNpuTensor.npu, (n,), dtype, n
+    def numel(self):
+        return self.n
+
+launched = []
+functional.geglu_forward = lambda a, b, tiling: launched.append(("forward", tiling.block_size, tiling.form)) or "our c"
+functional.geglu_backward = lambda dc, a, b, tiling: launched.append(("backward", tiling.block_size)) or ("da", "db")
+"""
+
+BEFORE = """
+import liger_kernel.ops as ops
+from liger_kernel.ops.backends._ascend.ops import geglu as ascend, swiglu
+from liger_kernel.transformers.geglu import LigerGELUMulFunction
+"""
+
+
+@pytest.fixture
+def run(liger_folder, tmp_path):
+    """Run a script in a process that has the wheel; returns what it printed."""
+    database = tmp_path / "tunings.db"
+    with Store.open(database, create=True) as store:
+        keep_best(store, Tiling(3072, 40, form="sigmoid"), workload=Workload("geglu_forward", (4096,), "bf16"))
+        keep_best(store, Tiling(1792, 40, form="sigmoid"), workload=Workload("geglu_backward", (4096,), "bf16"))
+
+    def start(script: str) -> str:
+        path = os.pathsep.join([str(TESTS), str(liger_folder)])
+        env = {**os.environ, "PYTHONPATH": path, "GEGLU_TUNE_DB": str(database), "ASCEND_UB_CAPACITY_BITS": "1572864"}
+        command = [sys.executable, "-c", PRELUDE + script]
+        done = subprocess.run(command, env=env, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    return start
+
+
+@pytest.mark.parametrize("order", ["liger_kernel first", "geglu_tune first"])
+def test_ligers_geglu_runs_the_tuned_launch_whatever_was_imported_first(run, order):
+    parts = [BEFORE, "liger.install()\n"]
+    script = "".join(parts if order == "liger_kernel first" else reversed(parts))
+    printed = run(
+        script
+        + """
+x = FakeNpuTensor(4096)
+assert ascend.geglu_forward(x, x) == ops.geglu_forward(x, x) == "our c"
+assert ascend.geglu_backward(x, x, x) == ("da", "db")
+assert ascend.LigerGELUMulFunction.forward.__wrapped__.__globals__["geglu_forward"] is ascend.geglu_forward
+print(launched, LigerGELUMulFunction is ascend.LigerGELUMulFunction is ops.LigerGELUMulFunction)
+"""
+    )
+    assert printed.strip() == "[('forward', 3072, 'sigmoid'), ('forward', 3072, 'sigmoid'), ('backward', 1792)] True"
+
+
+def test_nothing_else_of_liger_is_touched_and_uninstall_restores_the_very_objects(run):
+    run(
+        BEFORE
+        + """
+def everything():
+    modules = {name: module for name, module in sys.modules.items() if name.startswith("liger_kernel")}
+    return {(name, key): id(value) for name, module in modules.items() for key, value in vars(module).items()}
+
+before = everything()
+liger.install()
+liger.install()
+changed = {key for key, value in everything().items() if before[key] != value}
+places = ("liger_kernel.ops", "liger_kernel.ops.backends._ascend.ops", "liger_kernel.ops.backends._ascend.ops.geglu")
+assert changed == {(place, name) for place in places for name in ("geglu_forward", "geglu_backward")}, changed
+liger.uninstall()
+assert everything() == before
+liger.uninstall()
+"""
+    )
+
+
+def test_what_is_not_tuned_goes_to_ligers_own_function(run):
+    """Its formula has changed before and will again: not our copy of it is asked, but what is installed."""
+    run(
+        BEFORE
+        + """
+asked = []
+ascend.geglu_forward = lambda a, b: asked.append("forward") or "their c"
+ops.geglu_forward = ascend.geglu_forward
+liger.install()
+cpu = torch.ones(8)
+for tensor in (FakeNpuTensor(4096, torch.float32), FakeNpuTensor(0), FakeNpuTensor(4096, torch.float64), cpu):
+    assert ascend.geglu_forward(tensor, tensor) == "their c"
+assert ascend.geglu_forward(FakeNpuTensor(4096), FakeNpuTensor(4096, torch.float32)) == "their c"
+assert asked == ["forward"] * 5 and launched == []
+"""
+    )
+
+
+def test_another_version_is_refused_with_those_that_were_tested(run):
+    printed = run(
+        """
+liger.version = lambda name: "0.9.0"
+try:
+    liger.install()
+except liger.GegluTuneError as error:
+    print(error)
+"""
+    )
+    assert printed.strip() == "liger-kernel 0.9.0 is not among the tested versions: 0.8.5"
+
+
+def test_where_there_is_no_liger_that_is_said(run):
+    printed = run(
+        """
+def missing(name):
+    raise liger.PackageNotFoundError(name)
+liger.version = missing
+try:
+    liger.install()
+except liger.GegluTuneError as error:
+    print(error)
+"""
+    )
+    assert "pip install liger-kernel" in printed

@@ -1,0 +1,1 @@
+"""Other packages' ways to the tuned kernels."""

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+from geglu_tune.cli import records
 from geglu_tune.store import Store
 from geglu_tune.tiling import Device, Margin, Measurement, Status, Tiling, Workload
 from store.builders import MEASURED, keep_best
@@ -84,3 +85,10 @@ def test_what_was_not_timed_side_by_side_is_neither_tie_nor_gain(geglu_tune, db)
 
 def test_a_gpu_that_tells_no_ub_use_has_no_share_of_it(geglu_tune, on_gpu):
     assert {record["ub_percent"] for record in json.loads(geglu_tune("show", "--format", "json").stdout)} == {None}
+
+
+@pytest.mark.parametrize(("source", "advice"), [("measured", "try --fresh"), ("virtual", "only a card can tell")])
+def test_a_best_that_is_not_sure_says_what_would_help(source, advice):
+    best = {"kernel": "geglu_forward", "shape": "8x8", "dtype": "bf16", "device": "any", "source": source}
+    assert advice in next(records.doubts([{**best, "regret": 0.051}]))
+    assert not list(records.doubts([{**best, "regret": 0.049}]))

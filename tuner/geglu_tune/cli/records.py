@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from geglu_kernels.specs import DTYPE_BYTES, KERNELS
+from geglu_tune.tiling import Source
 
 if TYPE_CHECKING:
     from geglu_tune.devices.protocol import Runner
@@ -60,7 +61,10 @@ def doubts(bests: Iterable[Record]) -> Iterator[str]:
         if best["regret"] is not None and best["regret"] > UNSURE:
             workload = f"{best['kernel']} {best['shape']} {best['dtype']}"
             percent = f"{100 * best['regret']:.1f}%"
-            yield f"{workload}: what is unsure about {best['device']} leaves {percent} of regret; only a card can tell"
+            if best["source"] == Source.MEASURED.value:
+                yield f"{workload}: its times are only known to {percent}; try --fresh when the machine is quiet"
+            else:
+                yield f"{workload}: what is unsure about {best['device']} leaves {percent} of regret; only a card can tell"
 
 
 def of_trial(study: StudyRecord, trial: TrialRecord) -> Record:

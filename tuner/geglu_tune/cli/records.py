@@ -64,7 +64,8 @@ def doubts(bests: Iterable[Record]) -> Iterator[str]:
             if best["source"] == Source.MEASURED.value:
                 yield f"{workload}: its times are only known to {percent}; try --fresh when the machine is quiet"
             else:
-                yield f"{workload}: what is unsure about {best['device']} leaves {percent} of regret; only a card can tell"
+                device = best["device"]
+                yield f"{workload}: what is unsure about {device} leaves {percent} of regret; only a card can tell"
 
 
 def of_trial(study: StudyRecord, trial: TrialRecord) -> Record:

@@ -41,14 +41,15 @@ def triton_ascend(workload: Workload, device: Device) -> list[Tiling]:
     """All that triton-ascend 3.2.0's tile generator lists for a kernel of one axis, split and tiled.
 
     Its XBLOCK is one program's run of elements, its XBLOCK_SUB a tile of it: programs = n / XBLOCK in contiguous
-    order, BLOCK_SIZE = XBLOCK_SUB.
+    order, BLOCK_SIZE = XBLOCK_SUB. Where a tile is larger than the run its programs would do elements twice; here they
+    do not, which flatters it. Two of its candidates may come to one tiling here, and count as two.
     """
     tilings = []
     for config in _generate(workload, device.vector_cores):
         run, tile = config.kwargs["XBLOCK"], config.kwargs["XBLOCK_SUB"]
         programs = min(ceil_div(workload.n, run), ceil_div(workload.n, tile), MAX_PROGRAMS)
         tilings.append(Tiling(tile, programs, loop_order="contiguous"))
-    return list(dict.fromkeys(tilings))
+    return tilings
 
 
 def _generate(workload: Workload, vector_cores: int) -> list[Any]:

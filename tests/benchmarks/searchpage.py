@@ -124,7 +124,7 @@ def _peers(ours: Ours, landscapes: Mapping[Workload, Landscape], device: Device)
 def _best_of(peer: Peer, workload: Workload, landscape: Landscape, device: Device) -> tuple[float, int]:
     """Microseconds of its fastest candidate that compiles, and how many it has."""
     candidates = peer.candidates(workload, device)
-    times = [_time_us(workload, landscape, tiling) for tiling in candidates]
+    times = [_time_us(workload, landscape, tiling) for tiling in dict.fromkeys(candidates)]
     return min((time for time in times if time is not None), default=np.inf), len(candidates)
 
 

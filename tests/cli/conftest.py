@@ -23,7 +23,7 @@ TESTS = Path(__file__).parents[1]
 def runner(monkeypatch):
     """The only device of this machine."""
     runner = FakeRunner()
-    monkeypatch.setattr(devices, "open_runners", lambda specs, jobs: [runner])
+    monkeypatch.setattr(devices, "open_runners", lambda specs, jobs, groups: [runner])
     return runner
 
 

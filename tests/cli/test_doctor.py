@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from geglu_tune import doctor
+from geglu_tune.dbfile import SCHEMA_VERSION
 from geglu_tune.doctor import State
 from geglu_tune.doctor_probes import Probe
 from geglu_tune.paths import default_database_path
@@ -346,11 +347,11 @@ def test_a_sound_database_is_left_as_it_is(tmp_path):
     assert doctor.check_database(path).detail == f"none yet; a sweep makes {path}"
     Store.open(path, create=True).close()
     before = contents(tmp_path)
-    assert doctor.check_database(path).detail == f"{path} can be read and written, schema 3"
+    assert doctor.check_database(path).detail == f"{path} can be read and written, schema {SCHEMA_VERSION}"
     assert contents(tmp_path) == before
     old = Path(__file__).parents[1] / "store" / "assets" / "version-1.sqlite"
     path.write_bytes(old.read_bytes())
-    assert doctor.check_database(path).detail.endswith("schema 1, which the next sweep brings to 3")
+    assert doctor.check_database(path).detail.endswith(f"schema 1, which the next sweep brings to {SCHEMA_VERSION}")
     assert path.read_bytes() == old.read_bytes()
 
 

@@ -42,7 +42,7 @@ def test_a_known_card_is_first_tried_with_what_its_virtual_twin_suggests(open_fa
     assert [trial.tiling for _, trial in tried] == [default, *hints[:2], *[t.tiling for _, t in tried[3:]]]
     assert {study.provenance.source for study, _ in tried} == {Source.MEASURED}
     runner.close()
-    assert runner._warm_start._virtual._pool is None
+    assert runner._warm_start._virtual.workers.pids() == []
 
 
 @pytest.mark.parametrize(

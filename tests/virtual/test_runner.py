@@ -41,7 +41,7 @@ def test_what_compiles_to_one_program_has_one_hash(runner):
 def test_a_worker_that_dies_loses_no_measurement(runner):
     assert [m.status for m in runner.run(WORKLOAD, TILINGS[:1])] == [Status.OK]
     measurements = runner.run(WORKLOAD, TILINGS)
-    for pid in list(runner._pool._processes):
+    for pid in runner.workers.pids():
         os.kill(pid, signal.SIGKILL)
     assert [m.status for m in measurements] == [Status.OK, Status.UB_OVERFLOW, Status.OK]
 

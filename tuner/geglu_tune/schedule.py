@@ -59,16 +59,20 @@ class Schedule:
             return End.INTERRUPTED
         return End.OUT_OF_TIME if End.OUT_OF_TIME in ends or len(self._done) < self._wanted else End.DONE
 
-    def take(self) -> tuple[Task, Limit] | None:
-        """The next study and its limit; waits while all that are left wait for their pilots. None at the end."""
+    def take(self, last: Task | None) -> tuple[Task, Limit] | None:
+        """The next study and its limit; waits while all that are left wait for their pilots. None at the end.
+
+        `last` is what the device ran before: it has compiled what others of that pilot's need.
+        """
         with self._changed:
             while self._left and not self._limit.stopped:
                 limit = self._limit.share(max(1.0, len(self._left) / self._devices))
                 if limit.passed:
                     return None
                 waiting_for = {task.pilot for task in (*self._left, *self._running) if task.is_pilot}
-                ready = next((task for task in self._left if task.is_pilot or task.pilot not in waiting_for), None)
-                if ready is not None:
+                all_ready = [task for task in self._left if task.is_pilot or task.pilot not in waiting_for]
+                akin = [task for task in all_ready if last is not None and task.pilot == last.pilot]
+                for ready in (akin or all_ready)[:1]:
                     self._left.remove(ready)
                     self._running.append(ready)
                     return ready, limit
@@ -98,7 +102,8 @@ class Schedule:
 
 def run_on_one(schedule: Schedule, store: Store, runner: Runner, run: RunTask, listen: Listener) -> None:
     """Run all studies here and now, one after the other."""
-    while taken := schedule.take():
+    task: Task | None = None
+    while taken := schedule.take(task):
         task, limit = taken
         try:
             outcome = run(store, runner, task, limit, listen)

@@ -95,8 +95,9 @@ def sweep(
 
     workloads = sweeping.check_workloads(asked)
     form = Format.JSON if as_json else Format.TABLE
+    groups = len({(workload.kernel, workload.dtype) for workload in workloads})
     with ExitStack() as stack:
-        runners = [stack.enter_context(closing(runner)) for runner in devices.open_runners(device, jobs)]
+        runners = [stack.enter_context(closing(runner)) for runner in devices.open_runners(device, jobs, groups)]
         runner = runners[0]
         if storage and not plan:
             runners = [

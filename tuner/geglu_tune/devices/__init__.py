@@ -8,6 +8,7 @@ from pathlib import Path
 
 from geglu_tune.devices.protocol import Runner
 from geglu_tune.errors import UsageError
+from geglu_tune.tiling import Source
 
 DEFAULT_VIRTUAL = "Ascend910B4"
 """The SoC that a machine without an accelerator tunes for."""
@@ -17,8 +18,11 @@ _DEVICE_FILES = {"npu": "davinci[0-9]*", "cuda": "nvidia[0-9]*"}
 _NEEDS = {"npu": "torch_npu", "cuda": "torch"}
 
 
-def open_runners(specs: str, jobs: int) -> list[Runner]:
+def open_runners(specs: str, jobs: int, groups: int = 1) -> list[Runner]:
     """Open devices of one kind that are equal, named with commas between; virtual ones share the worker processes.
+
+    Where one virtual device is named, and the studies are of several groups that do not depend on each other, it is
+    opened several times over the same processes, which one study alone does not keep busy.
 
     Raises UsageError where they are not equal or one is named twice that can be used once alone, and as open_runner.
     """
@@ -31,11 +35,22 @@ def open_runners(specs: str, jobs: int) -> list[Runner]:
         for name in names:
             runners.append(open_runner(name, max(1, jobs // len(names))))
             _check_equal(runners[0], runners[-1], names[0], name)
+        if len(names) == 1 and runners[0].source is Source.VIRTUAL:
+            runners += _twins(runners[0], min(jobs, groups) - 1)
     except BaseException:
         for runner in runners:
             runner.close()
         raise
     return runners
+
+
+def _twins(runner: Runner, count: int) -> list[Runner]:
+    """More of a virtual device, that work in the same processes."""
+    from geglu_tune.devices.virtual.runner import VirtualRunner
+
+    if not isinstance(runner, VirtualRunner):
+        return []
+    return [VirtualRunner(runner.device.soc, 0, runner.workers) for _ in range(count)]
 
 
 def _check_equal(first: Runner, other: Runner, first_name: str, name: str) -> None:

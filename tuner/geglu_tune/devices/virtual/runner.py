@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-import multiprocessing
 import os
-import signal
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import CancelledError, Future, ProcessPoolExecutor
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from concurrent.futures.process import BrokenProcessPool
 from functools import cache
@@ -18,7 +16,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from geglu_tune.devices import profiles
-from geglu_tune.devices.parent import follow_parent
 from geglu_tune.devices.profiles import Profile, find_profile
 from geglu_tune.devices.virtual.cache import cached_compile, program_hash
 from geglu_tune.devices.virtual.chip import Chip
@@ -27,6 +24,8 @@ from geglu_tune.devices.virtual.correctness import check_program
 from geglu_tune.devices.virtual.program import Program
 from geglu_tune.devices.virtual.regret import least_regret
 from geglu_tune.devices.virtual.toolchain import find_toolchain
+from geglu_tune.devices.virtual.workers import LOST, Workers
+from geglu_tune.space import Variant
 from geglu_tune.tiling import Choice, Measurement, Source, Status, Tiling, Workload
 
 TRIAL_TIMEOUT_S = 3 * COMPILE_TIMEOUT_S
@@ -34,9 +33,6 @@ TRIAL_TIMEOUT_S = 3 * COMPILE_TIMEOUT_S
 
 _MODEL = ("program", "interpret", "trace", "cost", "steps", "core", "chip")
 """The modules that decide a virtual time."""
-
-_LOST = (BrokenProcessPool, CancelledError, FutureTimeoutError)
-"""What a future raises whose worker died, hung, or was stopped because another did."""
 
 _T = TypeVar("_T")
 
@@ -46,12 +42,12 @@ class VirtualRunner:
 
     source = Source.VIRTUAL
 
-    def __init__(self, soc: str, jobs: int) -> None:
+    def __init__(self, soc: str, jobs: int, workers: Workers | None = None) -> None:
+        """Works in `jobs` processes; or in those of another runner, which closes them for both."""
         profile = find_profile(soc)
         self.device = profile.device
         self.toolchain: Mapping[str, str] = {**find_toolchain().versions, **_model_versions(profile)}
-        self._jobs = jobs
-        self._pool: ProcessPoolExecutor | None = None
+        self.workers = workers or Workers(jobs)
         self._seconds: dict[tuple[Workload, Tiling], list[float]] = {}
         """Under each draw, of what this runner has measured: `choose` need not time it again."""
 
@@ -66,8 +62,10 @@ class VirtualRunner:
         for future, tiling in zip(futures, tilings, strict=True):
             try:
                 measurement, seconds = future.result(timeout=TRIAL_TIMEOUT_S)
-            except _LOST:
-                # Another tiling of the batch may have broken the pool: try this one alone.
+            except LOST as lost:
+                if isinstance(lost, FutureTimeoutError):
+                    self.workers.kill(_subject(workload, tiling))
+                # Another tiling may have killed the process that they share: try this one alone.
                 measurement, seconds = self._run_alone(workload, tiling)
             self._seconds[workload, tiling] = seconds
             yield measurement
@@ -84,30 +82,14 @@ class VirtualRunner:
         """Seconds of tilings that have been found to be ok, shape (tilings, 1 + draws): the profile's values first."""
         try:
             return self._draws(workload, tilings)
-        except _LOST:
-            self.close()  # a worker was killed; all here has been compiled and timed before, so it is not to blame
+        except LOST:  # a worker was killed; all here has been compiled and timed before, so it is not to blame
             return self._draws(workload, tilings)
 
     def close(self) -> None:
-        if self._pool is not None:
-            for process in list(self._pool._processes.values()):
-                process.kill()
-            self._pool.shutdown(wait=True, cancel_futures=True)
-            self._pool = None
+        self.workers.close()
 
     def _submit(self, task: Callable[[str, Workload, Tiling], _T], workload: Workload, tiling: Tiling) -> Future[_T]:
-        if self._pool is None:
-            context = multiprocessing.get_context("spawn")  # a forked copy of a parent with threads can deadlock
-            self._pool = ProcessPoolExecutor(self._jobs, mp_context=context, initializer=_start_worker)
-        # Ctrl-C is the parent's to handle: what is started here never sees it, from its first instruction on.
-        earlier = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-        try:
-            return self._pool.submit(task, self.device.soc, workload, tiling)
-        except BrokenProcessPool:
-            self.close()
-            return self._submit(task, workload, tiling)
-        finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, earlier)
+        return self.workers.submit(_subject(workload, tiling), task, self.device.soc, workload, tiling)
 
     def _draws(self, workload: Workload, tilings: Sequence[Tiling]) -> NDArray[np.float64]:
         unknown = [tiling for tiling in tilings if (workload, tiling) not in self._seconds]
@@ -117,15 +99,22 @@ class VirtualRunner:
         return np.array([self._seconds[workload, tiling] for tiling in tilings])
 
     def _run_alone(self, workload: Workload, tiling: Tiling) -> tuple[Measurement, list[float]]:
-        self.close()
+        """In a process of its own, so that what becomes of that is this tiling's doing."""
+        alone = Workers(1)
         try:
-            return self._submit(measure, workload, tiling).result(timeout=TRIAL_TIMEOUT_S)
+            future = alone.submit(None, measure, self.device.soc, workload, tiling)
+            return future.result(timeout=TRIAL_TIMEOUT_S)
         except BrokenProcessPool:
-            self.close()
             return Measurement(Status.CRASHED, "the compiler's process died"), []
         except FutureTimeoutError:
-            self.close()
             return Measurement(Status.TIMEOUT, f"the trial took over {TRIAL_TIMEOUT_S:.0f} s"), []
+        finally:
+            alone.close()
+
+
+def _subject(workload: Workload, tiling: Tiling) -> Hashable:
+    """What a worker knows after a trial: one program serves every shape and grid."""
+    return (workload.kernel, workload.dtype, Variant.of(tiling))
 
 
 def measure(soc: str, workload: Workload, tiling: Tiling) -> tuple[Measurement, list[float]]:
@@ -188,9 +177,3 @@ def _shipped_hash() -> str:
     sources = [folder / f"{name}.py" for name in _MODEL]
     numbers = sorted(Path(profiles.__file__).parent.glob("*.toml"))
     return hashlib.sha256(b"".join(path.read_bytes() for path in [*sources, *numbers])).hexdigest()[:12]
-
-
-def _start_worker() -> None:
-    """A worker whose parent was killed goes too; and it compiles, whatever the shell says to Triton's interpreter."""
-    os.environ.pop("TRITON_INTERPRET", None)
-    follow_parent(lambda: os._exit(1))

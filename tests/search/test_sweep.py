@@ -382,6 +382,23 @@ def test_a_device_that_fails_leaves_its_study_to_the_others(store):
     assert len(result.bests) == len(WORKLOADS)
 
 
+class FailsLate(FakeRunner):
+    """Fails in its third batch, when the others have nothing left to do."""
+
+    def run(self, workload, tilings):
+        if len(self.ran) >= 8:
+            raise GegluTuneError("the card fell off the bus")
+        yield from super().run(workload, tilings)
+
+
+def test_a_device_that_fails_last_leaves_its_study_to_those_that_are_done(store):
+    slow = FailsLate(seconds_a_trial=0.1)
+    result = sweep(store, [slow, FakeRunner()], WORKLOADS)
+    assert slow.ran
+    assert result.end is End.DONE
+    assert len(result.bests) == len(WORKLOADS)
+
+
 def test_where_all_devices_fail_the_sweep_does(store):
     with pytest.raises(GegluTuneError, match="fell off the bus"):
         sweep(store, [Failing(), Failing()], WORKLOADS)

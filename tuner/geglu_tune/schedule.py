@@ -60,24 +60,30 @@ class Schedule:
         return End.OUT_OF_TIME if End.OUT_OF_TIME in ends or len(self._done) < self._wanted else End.DONE
 
     def take(self, last: Task | None) -> tuple[Task, Limit] | None:
-        """The next study and its limit; waits while all that are left wait for their pilots. None at the end.
+        """The next study and its limit; None at the end.
+
+        Waits while all that are left wait for their pilots, or run on other devices: one of these may fail.
 
         `last` is what the device ran before: it has compiled what others of that pilot's need.
         """
         with self._changed:
-            while self._left and not self._limit.stopped:
+            while (self._left or self._running) and not self._limit.stopped:
                 limit = self._limit.share(max(1.0, len(self._left) / self._devices))
                 if limit.passed:
                     return None
-                waiting_for = {task.pilot for task in (*self._left, *self._running) if task.is_pilot}
-                all_ready = [task for task in self._left if task.is_pilot or task.pilot not in waiting_for]
-                akin = [task for task in all_ready if last is not None and task.pilot == last.pilot]
-                for ready in (akin or all_ready)[:1]:
-                    self._left.remove(ready)
-                    self._running.append(ready)
-                    return ready, limit
+                ready = self._ready(last)
+                if ready:
+                    self._left.remove(ready[0])
+                    self._running.append(ready[0])
+                    return ready[0], limit
                 self._changed.wait(LOOK_S)
             return None
+
+    def _ready(self, last: Task | None) -> list[Task]:
+        """What could begin now, those of the last one's group first."""
+        waiting_for = {task.pilot for task in (*self._left, *self._running) if task.is_pilot}
+        ready = [task for task in self._left if task.is_pilot or task.pilot not in waiting_for]
+        return sorted(ready, key=lambda task: last is None or task.pilot != last.pilot)
 
     def finish(self, task: Task, outcome: StudyDone) -> None:
         """A study that was taken has ended; an interrupted one ends all."""

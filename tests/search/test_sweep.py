@@ -393,10 +393,10 @@ class FailsLate(FakeRunner):
 
 def test_a_device_that_fails_last_leaves_its_study_to_those_that_are_done(store):
     slow = FailsLate(seconds_a_trial=0.1)
-    result = sweep(store, [slow, FakeRunner()], WORKLOADS)
+    result = sweep(store, [slow, FakeRunner()], WORKLOADS[::2])
     assert slow.ran
     assert result.end is End.DONE
-    assert len(result.bests) == len(WORKLOADS)
+    assert len(result.bests) == 2
 
 
 def test_where_all_devices_fail_the_sweep_does(store):

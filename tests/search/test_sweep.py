@@ -404,6 +404,15 @@ def test_where_all_devices_fail_the_sweep_does(store):
         sweep(store, [Failing(), Failing()], WORKLOADS)
 
 
+@pytest.fixture
+def heeds_ctrl_c():
+    """A shell starts what it puts in the background with SIGINT ignored, and that is inherited."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("heeds_ctrl_c")
 def test_ctrl_c_ends_the_studies_on_all_devices(store):
     pressed = []
 

@@ -8,6 +8,8 @@ import time
 
 import optuna
 import pytest
+from sqlalchemy import create_engine, text
+from sqlalchemy.pool import NullPool
 
 from fakes.runner import FakeRunner
 from geglu_tune.errors import GegluTuneError, UsageError
@@ -108,6 +110,27 @@ def test_machines_share_every_study_and_each_ends_with_all_of_it(storage, impati
         sweep(store, FakeRunner(), workloads, trials=32)
     assert found(tmp_path / "0.db") == found(tmp_path / "1.db") == found(tmp_path / "2.db")
     assert found(tmp_path / "0.db") == found(tmp_path / "alone.db")
+
+
+def test_machines_may_be_the_first_on_a_new_server_at_once(postgres):
+    """Each finds no tables and makes them; PostgreSQL lets one of them do so."""
+    with create_engine(postgres, isolation_level="AUTOCOMMIT", poolclass=NullPool).connect() as server:
+        server.execute(text("create database fresh"))
+    url, start, opened = postgres.replace("/postgres", "/fresh"), threading.Barrier(8), []
+
+    def open_it():
+        start.wait()
+        try:
+            opened.append(open_storage(url).get_all_studies())
+        except BaseException as error:
+            opened.append(error)
+
+    threads = [threading.Thread(target=open_it) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert opened == [[]] * 8
 
 
 def test_a_claim_is_held_by_exactly_one(storage, impatient):

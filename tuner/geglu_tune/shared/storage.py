@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import optuna
 from optuna.storages import BaseStorage, JournalStorage, RDBStorage, get_storage
 from optuna.storages.journal import JournalFileBackend
 from sqlalchemy.engine import make_url
-from sqlalchemy.exc import ArgumentError, SQLAlchemyError
+from sqlalchemy.exc import ArgumentError, IntegrityError, ProgrammingError, SQLAlchemyError
 from sqlalchemy.pool import NullPool
 
 from geglu_tune.errors import GegluTuneError, UsageError
@@ -18,6 +19,9 @@ from geglu_tune.errors import GegluTuneError, UsageError
 JOURNAL = "journal:"
 SERVERS = ("postgresql", "mysql")
 CONNECT_TIMEOUT_S = 10
+OPENINGS = 20
+OPEN_AGAIN_S = 0.25
+"""How often, and how soon, to try again to open a storage that others are opening for the first time, too."""
 
 
 def open_storage(url: str) -> BaseStorage:
@@ -43,9 +47,7 @@ def open_storage(url: str) -> BaseStorage:
         )
     try:
         with reporting(url):
-            # A trial takes longer than a connection, so none is kept while nothing is asked.
-            options = {"poolclass": NullPool, "connect_args": {"connect_timeout": CONNECT_TIMEOUT_S}}
-            return get_storage(RDBStorage(url, engine_kwargs=options))
+            return get_storage(_open_server(url))
     except ImportError as error:
         raise UsageError(
             f"the driver for --storage {shown(url)} is missing ({error}): pip install 'geglu-tune[distributed]'"
@@ -72,6 +74,16 @@ def reporting(url: str) -> Iterator[None]:
             f"the shared storage {shown(url)} cannot be used: {line}; "
             "every finished trial is in this machine's database"
         ) from error
+
+
+def _open_server(url: str) -> RDBStorage:
+    # A trial takes longer than a connection, so none is kept while nothing is asked.
+    options = {"poolclass": NullPool, "connect_args": {"connect_timeout": CONNECT_TIMEOUT_S}}
+    for _ in range(OPENINGS - 1):
+        with suppress(IntegrityError, ProgrammingError):  # other machines are making the same tables right now
+            return RDBStorage(url, engine_kwargs=options)
+        time.sleep(OPEN_AGAIN_S)
+    return RDBStorage(url, engine_kwargs=options)
 
 
 def _open_journal(url: str) -> BaseStorage:

@@ -191,8 +191,8 @@ class Study:
     def _try(self, search: Search | _Listed, runner: Runner, trials: int, limit: Limit) -> End:
         stored = {trial.tiling: trial for trial in self._trials}
         while batch := search.ask():
-            # Studies before this one may have grown since it was cut off, so that it now asks for other tilings than
-            # those stored; it gets no more trials for that.
+            # Another pilot than when it was cut off may have it ask for other tilings than those stored; it gets no
+            # more trials for that.
             room = trials - len(self._trials)
             measurements = runner.run(self._workload, [tiling for tiling in batch if tiling not in stored][:room])
             for tiling in batch:

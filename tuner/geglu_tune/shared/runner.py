@@ -60,9 +60,9 @@ class SharedRunner:
                 for key in by_key:
                     while key not in known:
                         known = study.results()
-                        left = [other for other in by_key if other not in known]
                         if key in known:
                             break
+                        left = [other for other in by_key if other not in known]
                         claimed = study.claim(left, self._chunk, params, distributions_of(workload.kernel))
                         measurements = self._inner.run(workload, [by_key[mine] for mine in claimed])
                         for mine, measurement in zip(claimed, measurements, strict=True):

@@ -55,10 +55,9 @@ class SharedStudy:
 
     def results(self) -> dict[str, str]:
         """What is done: the result of each key."""
-        trials = sorted(self._live(), key=lambda trial: trial.number)
         return {
             trial.user_attrs["key"]: trial.user_attrs["result"]
-            for trial in reversed(trials)
+            for trial in reversed(self._live())
             if trial.state is not TrialState.RUNNING
         }
 
@@ -86,7 +85,7 @@ class SharedStudy:
             with self._lock:
                 self._mine[key] = number
         holders: dict[str, FrozenTrial] = {}
-        for trial in sorted(self._live(), key=lambda trial: trial.number):
+        for trial in self._live():
             holders.setdefault(trial.user_attrs["key"], trial)
         for key in wanted:
             if holders[key]._trial_id != self._mine[key]:
@@ -133,6 +132,7 @@ class SharedStudy:
         self.release()
 
     def _live(self) -> list[FrozenTrial]:
+        """The claims that hold or have held, the oldest first."""
         trials = [
             trial
             for trial in self._storage.get_all_trials(self._id, deepcopy=False, states=_LIVE)
@@ -140,7 +140,7 @@ class SharedStudy:
         ]
         for trial in trials:
             self._check_alike(trial.user_attrs["machine"])
-        return trials
+        return sorted(trials, key=lambda trial: trial.number)
 
     def _check_alike(self, machine: Mapping[str, str]) -> None:
         for what in {**machine, **self._machine}:

@@ -6,17 +6,17 @@ bring torch when they are first used.
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from geglu_kernels.launch import Tiling
 
-from geglu_kernels.launch import LaunchTiling
-
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from geglu_kernels.autograd import GEGLUFunction
     from geglu_kernels.functional import geglu_backward, geglu_forward
     from geglu_kernels.modules import GEGLUMLP
 
-__all__ = ["GEGLUMLP", "GEGLUFunction", "LaunchTiling", "geglu_backward", "geglu_forward"]
+__all__ = ["GEGLUMLP", "GEGLUFunction", "Tiling", "geglu_backward", "geglu_forward"]
 
 _HOME = {
     "GEGLUFunction": "autograd",
@@ -29,4 +29,6 @@ _HOME = {
 def __getattr__(name: str) -> Any:
     if name not in _HOME:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
     return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)

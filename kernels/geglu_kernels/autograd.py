@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from geglu_kernels.functional import geglu_backward, geglu_forward
-from geglu_kernels.launch import TilingLike
+from geglu_kernels.launch import Tiling
 
 
 class GEGLUFunction(torch.autograd.Function):
@@ -19,8 +19,8 @@ class GEGLUFunction(torch.autograd.Function):
         ctx: Any,
         a: Tensor,
         b: Tensor,
-        forward_tiling: TilingLike | None = None,
-        backward_tiling: TilingLike | None = None,
+        forward_tiling: Tiling | None = None,
+        backward_tiling: Tiling | None = None,
     ) -> Tensor:
         ctx.save_for_backward(a, b)
         ctx.tiling = backward_tiling

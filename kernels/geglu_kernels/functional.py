@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from geglu_kernels.grid import MAX_GPU_PROGRAMS, MAX_PROGRAMS
-from geglu_kernels.launch import TilingLike, default_gpu_tiling, default_tiling
+from geglu_kernels.launch import Tiling, default_gpu_tiling, default_tiling
 from geglu_kernels.specs import KERNELS, LOOP_ORDERS
 
 _DTYPES = (torch.bfloat16, torch.float16, torch.float32)
@@ -24,7 +24,7 @@ _TWO_Z = (1.5957691216057308, 0.07135481282744)
 """2z = a (_TWO_Z[0] + _TWO_Z[1] a^2), where gelu(a) = a sigmoid(2z)."""
 
 
-def geglu_forward(a: Tensor, b: Tensor, *, tiling: TilingLike | None = None) -> Tensor:
+def geglu_forward(a: Tensor, b: Tensor, *, tiling: Tiling | None = None) -> Tensor:
     """c = gelu(a) b, elementwise, with the tanh approximation of GELU.
 
     a and b have one shape, dtype (bfloat16, float16, float32) and device; any rank and any strides. c is contiguous.
@@ -36,7 +36,7 @@ def geglu_forward(a: Tensor, b: Tensor, *, tiling: TilingLike | None = None) -> 
     return c
 
 
-def geglu_backward(dc: Tensor, a: Tensor, b: Tensor, *, tiling: TilingLike | None = None) -> tuple[Tensor, Tensor]:
+def geglu_backward(dc: Tensor, a: Tensor, b: Tensor, *, tiling: Tiling | None = None) -> tuple[Tensor, Tensor]:
     """(da, db), the gradients of a and b for the gradient dc of c; new tensors, the inputs are left as they are.
 
     Takes tensors and `tiling` as `geglu_forward` does.
@@ -66,7 +66,7 @@ def _plain(value: Any) -> Any:
     return tuple(value) if isinstance(value, torch.Size) else value
 
 
-def _run(kernel: str, inputs: tuple[Tensor, ...], outputs: tuple[Tensor, ...], tiling: TilingLike | None) -> None:
+def _run(kernel: str, inputs: tuple[Tensor, ...], outputs: tuple[Tensor, ...], tiling: Tiling | None) -> None:
     """Fill the outputs; does nothing for empty tensors, which no runtime can launch."""
     device, n = inputs[0].device, inputs[0].numel()
     if tiling is not None:
@@ -90,7 +90,7 @@ def _run(kernel: str, inputs: tuple[Tensor, ...], outputs: tuple[Tensor, ...], t
     launch(kernel, inputs, outputs, tiling)
 
 
-def _check_tiling(kernel: str, tiling: TilingLike, most_programs: int) -> None:
+def _check_tiling(kernel: str, tiling: Tiling, most_programs: int) -> None:
     if tiling.form not in KERNELS[kernel].forms:
         raise ValueError(f"{kernel} has no form {tiling.form!r}: choose one of {', '.join(KERNELS[kernel].forms)}")
     if tiling.loop_order not in LOOP_ORDERS:
@@ -101,7 +101,7 @@ def _check_tiling(kernel: str, tiling: TilingLike, most_programs: int) -> None:
         raise ValueError(f"programs is {tiling.programs}: it has to be from 1 to {most_programs}")
 
 
-def launch(kernel: str, inputs: Sequence[Tensor], outputs: Sequence[Tensor], tiling: TilingLike) -> Any:
+def launch(kernel: str, inputs: Sequence[Tensor], outputs: Sequence[Tensor], tiling: Tiling) -> Any:
     """Launch a Triton kernel on tensors that are known to match: for a tuner, which owns the outputs.
 
     Takes non-empty, contiguous tensors of one dtype, number of elements and device; checks nothing. Returns what

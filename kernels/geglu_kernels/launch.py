@@ -2,57 +2,119 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Protocol
-
 from geglu_kernels.grid import MAX_GPU_PROGRAMS, MAX_PROGRAMS, ceil_div
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 _LARGEST_BLOCK = {"geglu_forward": 8192, "geglu_backward": 4096}
 _SMALLEST_BLOCK = 256
 _GPU_BLOCK = 1024
+_FP32_BYTES = 4
 
 
-class TilingLike(Protocol):
-    """What a launch reads of a tiling; `LaunchTiling` is one, and so is whatever a tuner answers with."""
+class Tiling:
+    """How to cut the elements into tiles and deal these out to programs; never changes.
 
-    @property
-    def block_size(self) -> int: ...
-    @property
-    def programs(self) -> int: ...
-    @property
-    def multibuffer(self) -> bool: ...
-    @property
-    def form(self) -> str: ...
-    @property
-    def loop_order(self) -> str: ...
-    @property
-    def num_warps(self) -> int | None: ...
+    Written out, because importing dataclasses takes several times as long as the first lookup of a tuned tiling may.
 
+    Attributes:
+        block_size: elements a tile; on CUDA a power of two.
+        programs: grid size.
+        multibuffer: whether the compiler may hold two copies of each tile, to load one while it computes the other
+            (NPU only).
+        form: how the kernel's arithmetic is written.
+        loop_order: which tiles a program takes.
+        num_warps: warps a program (CUDA only); None is Triton's choice.
+    """
 
-@dataclass(frozen=True)
-class LaunchTiling:
-    """How to cut the elements into tiles and deal these out to programs."""
+    __slots__ = ("block_size", "form", "loop_order", "multibuffer", "num_warps", "programs")
 
     block_size: int
-    """Elements a tile; on CUDA a power of two."""
     programs: int
-    """Grid size."""
-    multibuffer: bool = True
-    """Whether the compiler may hold two copies of each tile, to load one while it computes the other (NPU only)."""
-    form: str = "tanh"
-    loop_order: str = "strided"
-    num_warps: int | None = None
-    """Warps a program (CUDA only); None is Triton's choice."""
+    multibuffer: bool
+    form: str
+    loop_order: str
+    num_warps: int | None
+
+    def __init__(
+        self,
+        block_size: int,
+        programs: int,
+        multibuffer: bool = True,
+        form: str = "tanh",
+        loop_order: str = "strided",
+        num_warps: int | None = None,
+    ) -> None:
+        _set(self, "block_size", block_size)
+        _set(self, "programs", programs)
+        _set(self, "multibuffer", multibuffer)
+        _set(self, "form", form)
+        _set(self, "loop_order", loop_order)
+        _set(self, "num_warps", num_warps)
+
+    @property
+    def values(self) -> tuple[int, int, bool, str, str, int | None]:
+        """All that a launch reads, in the order of the arguments."""
+        return self.block_size, self.programs, self.multibuffer, self.form, self.loop_order, self.num_warps
+
+    def asdict(self) -> dict[str, Any]:
+        """`values` by name."""
+        return dict(zip(_FIELDS, self.values, strict=True))
+
+    def replace(self, **changes: Any) -> Tiling:
+        """This tiling with other values for some names."""
+        return Tiling(**{**self.asdict(), **changes})
+
+    def __eq__(self, other: object) -> bool:
+        """Whether the two launch alike."""
+        return self.values == other.values if isinstance(other, Tiling) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self.values)
+
+    def __repr__(self) -> str:
+        return f"Tiling({', '.join(f'{name}={value!r}' for name, value in self.asdict().items())})"
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"a tiling never changes: make another with replace({name}=...)")
+
+    def __delattr__(self, name: str) -> None:
+        raise AttributeError("a tiling never changes")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickling and copying would set one attribute after the other."""
+        return Tiling, self.values
 
 
-def default_tiling(kernel: str, n: int, cores: int) -> LaunchTiling:
+_FIELDS = ("block_size", "programs", "multibuffer", "form", "loop_order", "num_warps")
+_set = object.__setattr__
+
+
+def default_tiling(kernel: str, n: int, cores: int) -> Tiling:
     """Liger-Kernel's choice on a 910B4 for n >= 1 elements: a power of two, and no more programs than tiles."""
     next_power_of_two = 1 << (n - 1).bit_length()
     block_size = max(_SMALLEST_BLOCK, min(next_power_of_two, _LARGEST_BLOCK[kernel]))
-    return LaunchTiling(block_size, programs=max(1, min(cores, ceil_div(n, block_size), MAX_PROGRAMS)))
+    return Tiling(block_size, programs=max(1, min(cores, ceil_div(n, block_size), MAX_PROGRAMS)))
 
 
-def default_gpu_tiling(n: int) -> LaunchTiling:
+def largest_block(ub_bytes: int, *, multibuffer: bool) -> int:
+    """Largest BLOCK_SIZE that one live fp32 tile alone does not push out of a UB; multi-buffering keeps it twice.
+
+    What a kernel really holds is the compiler's to say, and more.
+    """
+    return ub_bytes // (_FP32_BYTES * (2 if multibuffer else 1))
+
+
+def default_gpu_tiling(n: int) -> Tiling:
     """The plainest good one for a GPU: a program for every tile of 1024 elements, 8 of them to each of 128 threads."""
     programs = max(1, min(ceil_div(n, _GPU_BLOCK), MAX_GPU_PROGRAMS))
-    return LaunchTiling(_GPU_BLOCK, programs, multibuffer=False, num_warps=4)
+    return Tiling(_GPU_BLOCK, programs, multibuffer=False, num_warps=4)
+
+
+def on_gpu_grid(tiling: Tiling, tuned_n: int, n: int) -> Tiling:
+    """A GPU's tiling of tuned_n elements on the same kind of grid for n: a program a tile, or so many of them."""
+    tiles = ceil_div(n, tiling.block_size)
+    one_a_tile = tiling.programs >= ceil_div(tuned_n, tiling.block_size)
+    return tiling.replace(programs=tiles if one_a_tile else min(tiling.programs, tiles))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from torch import Tensor, nn
 
 from geglu_kernels.autograd import GEGLUFunction
-from geglu_kernels.launch import TilingLike
+from geglu_kernels.launch import Tiling
 
 
 class GEGLUMLP(nn.Module):
@@ -16,8 +16,8 @@ class GEGLUMLP(nn.Module):
         hidden_size: int,
         intermediate_size: int,
         *,
-        forward_tiling: TilingLike | None = None,
-        backward_tiling: TilingLike | None = None,
+        forward_tiling: Tiling | None = None,
+        backward_tiling: Tiling | None = None,
     ) -> None:
         super().__init__()
         self.gate_proj = nn.Linear(hidden_size, intermediate_size, bias=False)

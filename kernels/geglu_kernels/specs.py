@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 DTYPE_BYTES = {"bf16": 2, "fp16": 2, "fp32": 4}
 """Bytes per element of every dtype the kernels take."""
 
@@ -11,18 +9,26 @@ LOOP_ORDERS = ("strided", "contiguous")
 """strided: program p takes tiles p, p+P, p+2P, ...; contiguous: each program takes one run of tiles."""
 
 
-@dataclass(frozen=True)
 class KernelSpec:
     """One tunable kernel: a flat, elementwise function of n elements."""
 
-    name: str
-    module: str
-    """Where its Triton source is; the file's content decides whether a stored tiling still holds."""
-    inputs: tuple[str, ...]
-    outputs: tuple[str, ...]
-    forms: tuple[str, ...]
-    liger_multiplier: float
-    """Liger's memory_multiplier in its call to compute_default_tiling_strategy."""
+    def __init__(
+        self,
+        name: str,
+        module: str,
+        inputs: tuple[str, ...],
+        outputs: tuple[str, ...],
+        forms: tuple[str, ...],
+        liger_multiplier: float,
+    ) -> None:
+        self.name = name
+        self.module = module
+        """Where its Triton source is; the file's content decides whether a stored tiling still holds."""
+        self.inputs = inputs
+        self.outputs = outputs
+        self.forms = forms
+        self.liger_multiplier = liger_multiplier
+        """Liger's memory_multiplier in its call to compute_default_tiling_strategy."""
 
     def forms_of(self, dtype: str) -> tuple[str, ...]:
         """The forms that differ in a dtype: fp32 has no roundings on the way that a form could leave out."""

@@ -109,7 +109,7 @@ def test_a_sound_machine_has_no_fault():
     assert "fault" not in {line.split()[0] for line in lines}
     assert "compiled a kernel in" in lines[NAMES.index("compiler")]
     assert (code, stderr) == (0, "no faults\n")
-    assert not default_database_path().parent.exists()
+    assert not Path(default_database_path()).parent.exists()
 
 
 def test_each_planted_fault_is_named(site, tmp_path, monkeypatch):

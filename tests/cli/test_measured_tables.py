@@ -30,7 +30,7 @@ def on_gpu(db):
     """One tiling that won, one that tied."""
     with Store.open(db, create=True) as store:
         keep(store, ON_GPU, WON)
-        keep(store, replace(ON_GPU, num_warps=4), TIED, n=4096 * 4096)
+        keep(store, ON_GPU.replace(num_warps=4), TIED, n=4096 * 4096)
 
 
 def test_a_gpus_table_has_warps_and_nothing_that_it_lacks(geglu_tune, on_gpu):

@@ -9,7 +9,7 @@ import pytest
 import torch
 from tests.kernels.values import DTYPES, complaints, errors_of_both, normal
 
-from geglu_kernels import GEGLUMLP, GEGLUFunction, LaunchTiling, functional, geglu_backward, geglu_forward
+from geglu_kernels import GEGLUMLP, GEGLUFunction, Tiling, functional, geglu_backward, geglu_forward
 from geglu_kernels.grid import MAX_PROGRAMS
 from geglu_kernels.reference import gelu_derivative
 from geglu_kernels.specs import KERNELS, LOOP_ORDERS
@@ -38,7 +38,7 @@ def poisoned_memory():
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("loop_order", LOOP_ORDERS)
 def test_every_form_and_loop_order_is_right_for_every_tail(device, dtype, form, loop_order):
-    tiling = LaunchTiling(BLOCK, programs=3, form=form, loop_order=loop_order)
+    tiling = Tiling(BLOCK, programs=3, form=form, loop_order=loop_order)
     for n in (1, BLOCK - 1, BLOCK, BLOCK + 1, 5 * BLOCK - 1, 5 * BLOCK + 1):
         dc, a, b = (normal(n, dtype=dtype, device=device, seed=seed) for seed in range(3))
         assert complaints(errors_of_both(dc, a, b, dtype, tiling)) == [], f"n={n}"
@@ -47,7 +47,7 @@ def test_every_form_and_loop_order_is_right_for_every_tail(device, dtype, form, 
 @pytest.mark.parametrize("loop_order", LOOP_ORDERS)
 @pytest.mark.parametrize("programs", [1, 2, 4, 5, 6, 7, 40])
 def test_any_number_of_programs_covers_every_tile(device, loop_order, programs):
-    tiling = LaunchTiling(BLOCK, programs, form="sigmoid", loop_order=loop_order)
+    tiling = Tiling(BLOCK, programs, form="sigmoid", loop_order=loop_order)
     dc, a, b = (normal(5 * BLOCK + 7, dtype="fp32", device=device, seed=seed) for seed in range(3))
     assert complaints(errors_of_both(dc, a, b, "fp32", tiling)) == []
 
@@ -61,7 +61,7 @@ def test_zeros_huge_and_non_finite_values(device, dtype, form):
     odd += [float("nan"), float("inf"), -float("inf")]
     a = torch.tensor(odd, dtype=DTYPES[dtype], device=device)
     dc, b = torch.full_like(a, 0.75), torch.full_like(a, -1.25)
-    tiling = LaunchTiling(BLOCK, 1, form=form)
+    tiling = Tiling(BLOCK, 1, form=form)
     assert complaints(errors_of_both(dc, a, b, dtype, tiling)) == []
 
 
@@ -69,7 +69,7 @@ def test_zeros_huge_and_non_finite_values(device, dtype, form):
 def test_the_sigmoid_forms_stay_finite_where_the_square_of_a_overflows(device, form):
     a = torch.tensor([MAX_FLOAT, 1e25, -1e25, -MAX_FLOAT], device=device)
     dc, b = torch.full_like(a, 2.0), torch.full_like(a, 3.0)
-    da, _ = geglu_backward(dc, a, b, tiling=LaunchTiling(BLOCK, 1, form=form))
+    da, _ = geglu_backward(dc, a, b, tiling=Tiling(BLOCK, 1, form=form))
     torch.testing.assert_close(da.cpu(), torch.tensor([6.0, 6.0, 0.0, 0.0]), rtol=1e-6, atol=1e-20)
 
 
@@ -135,10 +135,10 @@ def test_mismatched_tensors_are_refused_in_one_clear_line(device):
 @pytest.mark.parametrize(
     ("tiling", "message"),
     [
-        (LaunchTiling(BLOCK, 1, form="cosh"), "geglu_forward has no form 'cosh': choose one of tanh, "),
-        (LaunchTiling(BLOCK, 1, loop_order="random"), "there is no loop order 'random': choose one of strided, "),
-        (LaunchTiling(0, 1), "block_size is 0: "),
-        (LaunchTiling(BLOCK, 0), "programs is 0: "),
+        (Tiling(BLOCK, 1, form="cosh"), "geglu_forward has no form 'cosh': choose one of tanh, "),
+        (Tiling(BLOCK, 1, loop_order="random"), "there is no loop order 'random': choose one of strided, "),
+        (Tiling(0, 1), "block_size is 0: "),
+        (Tiling(BLOCK, 0), "programs is 0: "),
     ],
 )
 def test_a_tiling_that_cannot_run_is_refused_before_any_launch(device, tiling, message):
@@ -152,14 +152,14 @@ def test_more_programs_than_an_npu_can_launch_are_refused(device):
     a = torch.ones(4, device=device)
     if device != "cuda":
         with pytest.raises(ValueError, match=f"^programs is {MAX_PROGRAMS + 1}: "):
-            geglu_forward(a, a, tiling=LaunchTiling(BLOCK, MAX_PROGRAMS + 1))
+            geglu_forward(a, a, tiling=Tiling(BLOCK, MAX_PROGRAMS + 1))
 
 
 def test_autograd_agrees_with_torch(device):
     a, b, dc = (normal(5, 37, dtype="fp32", device=device, seed=seed) for seed in range(3))
     ours = [tensor.clone().requires_grad_() for tensor in (a, b)]
     theirs = [tensor.double().requires_grad_() for tensor in (a, b)]
-    c = GEGLUFunction.apply(*ours, LaunchTiling(BLOCK, 1, form="sigmoid"), LaunchTiling(BLOCK, 1, form="sigmoid"))
+    c = GEGLUFunction.apply(*ours, Tiling(BLOCK, 1, form="sigmoid"), Tiling(BLOCK, 1, form="sigmoid"))
     expected = torch.nn.functional.gelu(theirs[0], approximate="tanh") * theirs[1]
     torch.testing.assert_close(c.double(), expected, rtol=1e-5, atol=1e-5)
     for got, wanted in zip(

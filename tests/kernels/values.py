@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from geglu_kernels import geglu_backward, geglu_forward
-from geglu_kernels.launch import TilingLike
+from geglu_kernels.launch import Tiling
 from geglu_kernels.reference import TensorError, check
 
 DTYPES = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
@@ -17,7 +17,7 @@ def normal(*shape: int, dtype: str, device: str, seed: int, scale: float = 3.0) 
     return (torch.randn(shape, generator=generator) * scale).to(DTYPES[dtype]).to(device)
 
 
-def errors_of_both(dc: Tensor, a: Tensor, b: Tensor, dtype: str, tiling: TilingLike | None = None) -> list[TensorError]:
+def errors_of_both(dc: Tensor, a: Tensor, b: Tensor, dtype: str, tiling: Tiling | None = None) -> list[TensorError]:
     """Run forward and backward; how far c, da and db are from the truth."""
     c = geglu_forward(a, b, tiling=tiling)
     da, db = geglu_backward(dc, a, b, tiling=tiling)

@@ -53,7 +53,8 @@ def truncated_database(path: Path) -> None:
 
 
 def database_without_its_view(path: Path) -> None:
-    Store.open(path, create=True).close()
+    with Store.open(path, create=True) as store:
+        keep_best(store, TUNED)
     query(path, "drop view best_tilings")
 
 
@@ -99,13 +100,13 @@ def test_a_database_named_that_cannot_be_used_is_warned_of_once(
 def test_nothing_tuned_yet_is_no_reason_to_warn():
     served = ask()
     assert (served.origin, served.block_size, served.source) == ("default", 8192, None)
-    assert served.reason == f"no tunings in {default_database_path()}"
-    assert not default_database_path().parent.exists()
+    assert served.reason == f"no tunings in {Path(default_database_path())}"
+    assert not Path(default_database_path()).parent.exists()
 
 
 @pytest.mark.parametrize("make", [Path.touch, lambda path: Store.open(path, create=True).close()], ids=["file", "rows"])
 def test_an_empty_database_of_ones_own_is_no_reason_to_warn(make):
-    path = default_database_path()
+    path = Path(default_database_path())
     path.parent.mkdir(parents=True)
     make(path)
     assert ask().origin == "default"
@@ -113,13 +114,13 @@ def test_an_empty_database_of_ones_own_is_no_reason_to_warn(make):
 
 def test_having_no_home_is_survived(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.delenv("XDG_DATA_HOME")
-    monkeypatch.setattr("pathlib.Path.expanduser", lambda path: (_ for _ in ()).throw(RuntimeError("no home")))
+    monkeypatch.setattr("os.path.expanduser", lambda path: path)  # as it does where nobody knows the user
     with pytest.warns(RuntimeWarning, match="no home folder to keep the database in: set GEGLU_TUNE_DB"):
         assert ask().origin == "default"
 
 
 def test_a_locked_database_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("geglu_tune.index._BUSY_TIMEOUT_S", 0)
+    monkeypatch.setattr("geglu_tune.tuned._BUSY_TIMEOUT_S", 0)
     path = tmp_path / "a.db"
     monkeypatch.setenv("GEGLU_TUNE_DB", str(path))
     with Store.open(path, create=True) as store:

@@ -13,9 +13,9 @@ import pytest
 import geglu_tune
 from fakes.npu import FakeNpu, install_torch
 from geglu_tune import ServedTiling, Tiling, compute_default_tiling_strategy, lookup
-from geglu_tune.index import read_index
+from geglu_tune.index import Index, ask
 from geglu_tune.store import Store
-from geglu_tune.tiling import Source, Workload
+from geglu_tune.tiling import Workload
 from store.builders import DEVICE, FORWARD, MEASURED, VIRTUAL, keep_best, query
 
 TUNED = Tiling(6144, 38, multibuffer=False, form="sigmoid", loop_order="contiguous")
@@ -31,7 +31,7 @@ def test_the_tuned_tiling_is_served_for_its_size(database: Store):
     served = lookup("geglu_forward", shape=(8192, 11008), dtype="bf16")
     assert launch(served) == TUNED
     assert isinstance(served, Tiling)
-    assert (served.origin, served.source, served.soc) == ("exact", Source.VIRTUAL, "Ascend910B4")
+    assert (served.origin, served.source, served.soc) == ("exact", "virtual", "Ascend910B4")
     assert (served.time_us, served.distance) == (700.0, 0.0)
 
 
@@ -114,32 +114,6 @@ def test_nothing_to_launch_is_answered_all_the_same(database: Store, shape):
     assert (served.origin, served.programs, served.reason) == ("default", 1, "0 elements: nothing to launch")
 
 
-def test_the_nearest_size_is_the_nearest_in_proportion(database: Store):
-    keep_best(database, replace(TUNED, block_size=4096), workload=replace(FORWARD, shape=(100_000,)))
-    keep_best(database, replace(TUNED, block_size=6144), workload=replace(FORWARD, shape=(10_000_000,)))
-    assert lookup("geglu_forward", 900_000, "bf16").tuned_n == 100_000
-    assert lookup("geglu_forward", 1_100_000, "bf16").tuned_n == 10_000_000
-
-
-def test_a_nearest_tiling_keeps_its_block_and_gets_programs_for_the_new_size(database: Store):
-    keep_best(database, TUNED)
-    served = lookup("geglu_forward", 41 * 6144, "bf16")
-    assert (served.origin, served.block_size, served.programs) == ("nearest", 6144, 21)  # two rounds either way
-    assert (served.multibuffer, served.form, served.loop_order) == (False, "sigmoid", "contiguous")
-    assert (
-        served.reason
-        == "tuned for 90177536 elements, the nearest of 1 sizes on Ascend910B4 (40 cores, 196608 bytes of UB)"
-    )
-
-
-@pytest.mark.parametrize(("n", "block", "programs"), [(1, 256, 1), (1000, 256, 4), (196_608, 5120, 39)])
-def test_a_nearest_tiling_never_leaves_cores_idle_for_a_large_block(database: Store, n: int, block: int, programs: int):
-    """tilelang-ascend#1632: blocks tuned for a large tensor halve the cores in use on a small one."""
-    keep_best(database, TUNED)
-    served = lookup("geglu_forward", n, "bf16")
-    assert (served.block_size, served.programs) == (block, programs)
-
-
 @pytest.mark.parametrize(
     "elsewhere",
     [
@@ -151,7 +125,7 @@ def test_a_nearest_tiling_never_leaves_cores_idle_for_a_large_block(database: St
 )
 def test_a_tiling_of_another_device_is_not_served(database: Store, elsewhere):
     """triton-ascend#442: a configuration of a 950PR fails on a 910B3, whose UB is smaller."""
-    keep_best(database, replace(TUNED, block_size=20480), provenance=replace(MEASURED, device=elsewhere))
+    keep_best(database, TUNED.replace(block_size=20480), provenance=replace(MEASURED, device=elsewhere))
     served = lookup("geglu_forward", (8192, 11008), "bf16", device="Ascend910B4")
     assert (served.origin, served.block_size) == ("default", 8192)
     assert "no tuning of geglu_forward bf16 for Ascend910B4 (40 cores, 196608 bytes of UB)" in served.reason
@@ -208,8 +182,8 @@ def test_a_gpu_is_served_what_was_tuned_on_its_name(database: Store):
     keep_best(database, ON_GPU, provenance=replace(MEASURED, device=H200))
     for device in ("NVIDIA H200", H200):
         served = lookup("geglu_forward", (8192, 11008), "bf16", device=device)
-        assert (served.origin, served.source) == ("exact", Source.MEASURED)
-        assert replace(launch(served), num_warps=served.num_warps) == ON_GPU
+        assert (served.origin, served.source) == ("exact", "measured")
+        assert launch(served).replace(num_warps=served.num_warps) == ON_GPU
     assert lookup("geglu_forward", (8192, 11008), "bf16", device="NVIDIA H100").origin == "default"
     assert lookup("geglu_forward", (8192, 11008), "bf16").num_warps is None
 
@@ -222,7 +196,7 @@ def test_a_gpus_tiling_of_another_size_keeps_its_kind_of_grid(
     database: Store, tuned_programs: int, n: int, programs: int
 ):
     """So many programs, or one a tile: a GPU takes far larger grids than an NPU."""
-    tuned = replace(ON_GPU, programs=tuned_programs)
+    tuned = ON_GPU.replace(programs=tuned_programs)
     keep_best(database, tuned, provenance=replace(MEASURED, device=H200))
     served = lookup("geglu_forward", n, "bf16", device="NVIDIA H200")
     assert (served.origin, served.block_size, served.num_warps, served.programs) == ("nearest", 2048, 8, programs)
@@ -238,8 +212,8 @@ def test_a_gpu_without_a_tuning_gets_the_default_of_gpus(database: Store):
 def test_a_file_of_an_older_schema_is_served_as_it_is(version: int, tmp_path: Path):
     """A job that only reads cannot migrate it."""
     asset = Path(__file__).parents[1] / "store" / "assets" / f"version-{version}.sqlite"
-    index = read_index(Path(shutil.copy(asset, tmp_path / "old.db")))
-    served = index.answer(FORWARD, "Ascend910B4")
+    index = Index(shutil.copy(asset, tmp_path / "old.db"))
+    served = index.answer(ask(FORWARD.kernel, FORWARD.shape, FORWARD.dtype, "Ascend910B4"))
     assert launch(served) == Tiling(8192, 38, form="sigmoid")
     assert served.num_warps is None
 
@@ -247,7 +221,7 @@ def test_a_file_of_an_older_schema_is_served_as_it_is(version: int, tmp_path: Pa
 def test_measured_beats_virtual(database: Store):
     keep_best(database, Tiling(4096, 40), 900.0, provenance=MEASURED)
     keep_best(database, TUNED, 700.0, provenance=VIRTUAL)
-    assert lookup("geglu_forward", (8192, 11008), "bf16").source is Source.MEASURED
+    assert lookup("geglu_forward", (8192, 11008), "bf16").source == "measured"
 
 
 def test_lookup_and_store_agree_on_the_best(database: Store):
@@ -273,7 +247,6 @@ def test_answers_are_kept_until_reload(database: Store):
     before = lookup("geglu_forward", (8192, 11008), "bf16")
     keep_best(database, TUNED)
     assert lookup("geglu_forward", (8192, 11008), "bf16") is before
-    assert lookup("geglu_forward", (8000, 11008), "bf16").origin == "default"
     geglu_tune.reload()
     assert lookup("geglu_forward", (8192, 11008), "bf16").origin == "exact"
 

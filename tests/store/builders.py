@@ -10,11 +10,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from geglu_tune.kernelsource import kernel_hash
 from geglu_tune.store import Provenance, Store, StudyRecord
 from geglu_tune.tiling import Device, Measurement, Source, Status, Tiling, Workload
 
 DEVICE = Device("Ascend910B4", vector_cores=40, ub_bytes=196608, gm_gbps=800.0)
-VIRTUAL = Provenance(DEVICE, Source.VIRTUAL, {"triton-ascend": "3.2.0", "ascendnpu-ir": "1.2.0"}, "hash-1", "0.1.0")
+TOOLCHAIN = {"triton-ascend": "3.2.0", "ascendnpu-ir": "1.2.0"}
+VIRTUAL = Provenance(DEVICE, Source.VIRTUAL, TOOLCHAIN, kernel_hash("geglu_forward"), "0.1.0")
 MEASURED = replace(VIRTUAL, source=Source.MEASURED)
 FORWARD = Workload("geglu_forward", (8192, 11008), "bf16")
 

@@ -84,8 +84,8 @@ def test_a_missing_folder_is_not_made(tmp_path: Path):
 
 
 def test_the_folder_of_the_default_path_is_made():
-    path = default_database_path()
-    assert path == database_path()
+    path = Path(default_database_path())
+    assert path == Path(database_path())
     Store.open(path, create=True).close()
     assert path.is_file()
 

@@ -60,7 +60,7 @@ def test_every_row_leads_to_all_that_decides_its_time(store: Store, table: str):
             join provenances on provenances.id = provenance_id join devices on devices.id = device_id""",
     )
     toolchain = '{"ascendnpu-ir": "1.2.0", "triton-ascend": "3.2.0"}'
-    assert row == ("Ascend910B4", 40, 196608, "virtual", toolchain, "hash-1", "0.1.0", 1)
+    assert row == ("Ascend910B4", 40, 196608, "virtual", toolchain, VIRTUAL.kernel_hash, "0.1.0", 1)
 
 
 def test_the_same_question_is_the_same_study(store: Store):

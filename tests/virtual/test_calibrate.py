@@ -4,6 +4,7 @@ import json
 import re
 from functools import cache
 from importlib.util import find_spec
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -109,7 +110,7 @@ def test_the_command_measures_a_card_and_keeps_the_result(monkeypatch):
     assert (result.exit_code, card.closed) == (0, True)
     document = json.loads(result.stdout)
     assert (document["device"], document["rehearsal"]) == ("Ascend910B4", False)
-    path = local_profile_path("Ascend910B4")
+    path = Path(local_profile_path("Ascend910B4"))
     assert document["local_profile"] == str(path)
     assert f"wrote {path}" in result.stderr
 

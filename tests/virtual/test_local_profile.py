@@ -1,6 +1,7 @@
 """A local profile, as `geglu-tune calibrate` writes one, takes the shipped one's place on this machine."""
 
 from contextlib import closing
+from pathlib import Path
 
 import pytest
 
@@ -32,7 +33,7 @@ fixed = { value = 40, low = 39, high = 41 }
 @pytest.fixture
 def write():
     """Write the local profile of the 910B4."""
-    path = local_profile_path("Ascend910B4")
+    path = Path(local_profile_path("Ascend910B4"))
 
     def written(text):
         path.parent.mkdir(parents=True, exist_ok=True)

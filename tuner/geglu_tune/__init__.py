@@ -9,8 +9,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from geglu_tune.index import ServedTiling
-    from geglu_tune.tiling import Tiling
+    from geglu_kernels.launch import Tiling
+    from geglu_tune.served import ServedTiling
 
 __version__ = "0.1.0"
 
@@ -48,13 +48,13 @@ def compute_default_tiling_strategy(
 
 
 def __getattr__(name: str) -> object:
-    """The two types, when first asked for: dataclasses would be most of the time that importing this takes."""
+    """The two types, when first asked for: a program that only imports this needs no others."""
     if name == "Tiling":
-        from geglu_tune.tiling import Tiling
+        from geglu_kernels.launch import Tiling
 
         return Tiling
     if name == "ServedTiling":
-        from geglu_tune.index import ServedTiling
+        from geglu_tune.served import ServedTiling
 
         return ServedTiling
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import os
 import stat
-from pathlib import Path
 
 from geglu_tune.errors import GegluTuneError
 
@@ -19,7 +19,7 @@ _MAGIC = b"SQLite format 3\0"
 _HEADER_BYTES = 100
 
 
-def has_database(path: Path) -> bool:
+def has_database(path: str | os.PathLike[str]) -> bool:
     """Whether the file is a database of ours; False if there is no file, or an empty one.
 
     Looks at the bytes alone: opening a foreign file with SQLite could leave a journal beside it.
@@ -38,7 +38,18 @@ def has_database(path: Path) -> bool:
     return True
 
 
-def refuse_newer(path: Path, version: int) -> None:
+def at_rest(path: str | os.PathLike[str]) -> tuple[int, int] | None:
+    """When the file was written last, and its size, if nobody has it open for writing; None if somebody may have.
+
+    That shows in WAL mode alone: a writer makes a file for the WAL first, and removes it last.
+    """
+    if _header(path)[18:20] != b"\2\2" or os.path.exists(f"{os.fspath(path)}-wal"):
+        return None
+    status = os.stat(path)
+    return status.st_mtime_ns, status.st_size
+
+
+def refuse_newer(path: str | os.PathLike[str], version: int) -> None:
     """Raises GegluTuneError if the file's schema version is one of a later geglu-tune."""
     if version > SCHEMA_VERSION:
         raise GegluTuneError(
@@ -47,12 +58,12 @@ def refuse_newer(path: Path, version: int) -> None:
         )
 
 
-def _header(path: Path) -> bytes:
+def _header(path: str | os.PathLike[str]) -> bytes:
     """The first bytes of the file (https://www.sqlite.org/fileformat.html, 1.3); none if there is no file."""
     try:
-        if not stat.S_ISREG(path.stat().st_mode):  # asked before open(), which would wait for a pipe's writer
+        if not stat.S_ISREG(os.stat(path).st_mode):  # asked before open(), which would wait for a pipe's writer
             raise GegluTuneError(f"{path} is not a file; {NAME_ANOTHER}")
-        with path.open("rb") as file:
+        with open(path, "rb") as file:
             return file.read(_HEADER_BYTES)
     except FileNotFoundError:
         return b""

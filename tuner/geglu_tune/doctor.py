@@ -22,9 +22,9 @@ from importlib.metadata import Distribution, PackagePath
 from pathlib import Path
 from typing import Any
 
-from geglu_tune import paths
+from geglu_tune import cann, paths
 from geglu_tune.dbfile import NAME_ANOTHER, SCHEMA_VERSION, has_database
-from geglu_tune.devices import DEFAULT_VIRTUAL, cann, kinds_present
+from geglu_tune.devices import DEFAULT_VIRTUAL, kinds_present
 from geglu_tune.devices.profiles import shipped_profile
 from geglu_tune.doctor_probes import Probe
 from geglu_tune.errors import GegluTuneError
@@ -130,7 +130,7 @@ def check_triton_ascend(cards: Collection[str]) -> Check:
 
 
 def check_cann(cards: Collection[str]) -> Check:
-    if not cann.home().is_dir():
+    if not Path(cann.home()).is_dir():
         if "npu" in cards:
             return Check("CANN", State.FAULT, f"none in {cann.home()}", f"install CANN, then {_SOURCE_CANN}")
         return Check("CANN", State.OK, "not installed; only an NPU needs it")
@@ -145,7 +145,7 @@ def check_database(named: Path | None = None) -> Check:
     from geglu_tune.store.opening import examine as examine_file
 
     try:
-        path = named or paths.database_path()
+        path = named or Path(paths.database_path())
         if not has_database(path):
             return _check_new_database(path)
         version = examine_file(path)
@@ -159,7 +159,7 @@ def check_database(named: Path | None = None) -> Check:
 
 
 def _check_new_database(path: Path) -> Check:
-    if path != paths.default_database_path() and not path.parent.is_dir():
+    if path != Path(paths.default_database_path()) and not path.parent.is_dir():
         return Check("database", State.FAULT, f"none can be made: there is no folder {path.parent}", "create it")
     if reason := _why_not_writable(path.parent):
         return Check("database", State.FAULT, f"none can be made: {reason}", NAME_ANOTHER)

@@ -7,6 +7,10 @@ class GegluTuneError(Exception):
     """Something failed; the command line prints the message alone and exits 1."""
 
 
+class NotTunedError(GegluTuneError):
+    """GEGLU_TUNE_REQUIRE asks for a better tuned tiling than there is."""
+
+
 class ConflictError(GegluTuneError):
     """Another process has written the same row first."""
 

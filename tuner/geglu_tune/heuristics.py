@@ -88,19 +88,21 @@ def default_tiling(workload: Workload, device: Device) -> Tiling:
 
     On a GPU it is the flat kernels' own default: Liger's GEGLU is no flat kernel there.
     """
-    from geglu_kernels.grid import MAX_PROGRAMS, ceil_div
-    from geglu_kernels.launch import default_gpu_tiling
-    from geglu_kernels.specs import KERNELS
-    from geglu_tune.tiling import Tiling
+    return default_tiling_of(workload.kernel, workload.n, device.vector_cores, device.ub_bytes)
 
-    n = workload.n
-    if device.is_gpu:
-        gpu = default_gpu_tiling(n)
-        return Tiling(gpu.block_size, gpu.programs, gpu.multibuffer, gpu.form, gpu.loop_order, gpu.num_warps)
-    multiplier = KERNELS[workload.kernel].liger_multiplier
-    ((fitting,),) = fit_tiles(device.ub_bytes * 8, _SAFETY_MARGIN, _DTYPE_BYTES, multiplier, ((n,),), (0,))
+
+def default_tiling_of(kernel: str, n: int, vector_cores: int, ub_bytes: int) -> Tiling:
+    """default_tiling without its types, which take longer to import than a lookup may take; a GPU has no UB."""
+    from geglu_kernels.grid import MAX_PROGRAMS, ceil_div
+    from geglu_kernels.launch import Tiling, default_gpu_tiling
+    from geglu_kernels.specs import KERNELS
+
+    if ub_bytes == 0:
+        return default_gpu_tiling(n)
+    multiplier = KERNELS[kernel].liger_multiplier
+    ((fitting,),) = fit_tiles(ub_bytes * 8, _SAFETY_MARGIN, _DTYPE_BYTES, multiplier, ((n,),), (0,))
     block_size = max(MIN_BLOCK, fitting)
-    programs = max(1, min(device.vector_cores, ceil_div(n, block_size), MAX_PROGRAMS))
+    programs = max(1, min(vector_cores, ceil_div(n, block_size), MAX_PROGRAMS))
     return Tiling(block_size, programs, multibuffer=True, form="tanh", loop_order="strided")
 
 

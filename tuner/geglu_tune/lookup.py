@@ -6,13 +6,16 @@ that importing geglu_tune costs next to nothing.
 
 from __future__ import annotations
 
+# What takes longest of all that the first lookup needs: it is better part of a job's start than of its first step.
+import _sqlite3  # noqa: F401
 import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from geglu_tune.index import Index, ServedTiling
+    from geglu_tune.index import Index
+    from geglu_tune.served import ServedTiling
     from geglu_tune.tiling import Device
 
 _DEFAULT_SOC = "Ascend910B4"
@@ -58,34 +61,35 @@ def reload() -> None:
 
 
 def _answer(kernel: str, shape: int | Sequence[int], dtype: object, device: str | Device) -> ServedTiling:
-    from geglu_tune.index import parse_workload
+    global _index
+    from geglu_tune.index import Index, ask
 
     answers = _answers  # before the index: an answer from an index that reload() drops goes where nobody looks
-    workload = parse_workload(kernel, shape, dtype)
-    served = _load_index().answer(workload, device)
+    question = ask(kernel, shape, dtype, device)
+    if _index is None:
+        _index = Index()
+    index = _index
+    served = index.answer(question)
+    if index.warning:
+        _warn(index.warning)
     if len(answers) >= _MAX_ANSWERS:
         answers.clear()
     # A list of sizes cannot be a key; the tuple of the same sizes can, and torch.Size is one.
-    answers[kernel, shape if isinstance(shape, int) else workload.shape, dtype, device] = served
+    answers[kernel, shape if isinstance(shape, int) else tuple(shape), dtype, device] = served
     return served
 
 
-def _load_index() -> Index:
-    global _index, _warned
-    index = _index
-    if index is None:
-        from geglu_tune.index import read_index
+def _warn(warning: str) -> None:
+    global _warned
+    if _warned:
+        return
+    _warned = True
+    import warnings
 
-        _index = index = read_index()
-        if index.warning and not _warned:
-            _warned = True
-            import contextlib
-            import warnings
-
-            # Where warnings are errors, this one is still no reason for a job to fail.
-            with contextlib.suppress(RuntimeWarning):
-                warnings.warn(f"{index.warning} (until then geglu-tune serves defaults)", RuntimeWarning, stacklevel=4)
-    return index
+    try:
+        warnings.warn(f"{warning} (until then geglu-tune serves defaults)", RuntimeWarning, stacklevel=4)
+    except RuntimeWarning:
+        pass  # where warnings are errors, this one is still no reason for a job to fail
 
 
 def _current_soc() -> str:

@@ -1,20 +1,19 @@
-"""Where what is kept lives (standard library alone: the run-time face needs it too)."""
+"""Where what is kept lives (standard library alone, and little of it: the run-time face needs it too)."""
 
 from __future__ import annotations
 
 import os
-from pathlib import Path
 
 from geglu_tune.errors import GegluTuneError
 
 
-def database_path() -> Path:
+def database_path() -> str:
     """$GEGLU_TUNE_DB, or else the default."""
     named = os.environ.get("GEGLU_TUNE_DB")
-    return Path(named).expanduser() if named else default_database_path()
+    return os.path.expanduser(named) if named else default_database_path()
 
 
-def default_database_path() -> Path:
+def default_database_path() -> str:
     """tunings.db in the user's data folder; the one database whose folder is made when it is first needed.
 
     Raises:
@@ -23,18 +22,20 @@ def default_database_path() -> Path:
     folder = _data_folder()
     if folder is None:
         raise GegluTuneError("no home folder to keep the database in: set GEGLU_TUNE_DB")
-    return folder / "tunings.db"
+    return os.path.join(folder, "tunings.db")
 
 
-def local_profile_path(soc: str) -> Path | None:
+def shipped_database_path() -> str:
+    """The results that come with geglu-tune; there may be none."""
+    return os.path.join(os.path.dirname(__file__), "shipped.db")
+
+
+def local_profile_path(soc: str) -> str | None:
     """Where the numbers measured on a card of this machine are, if any were; None where there is no home folder."""
     folder = _data_folder()
-    return None if folder is None else folder / "profiles" / f"{soc.lower()}.toml"
+    return None if folder is None else os.path.join(folder, "profiles", f"{soc.lower()}.toml")
 
 
-def _data_folder() -> Path | None:
-    data_home = os.environ.get("XDG_DATA_HOME") or "~/.local/share"
-    try:
-        return Path(data_home).expanduser() / "geglu-tune"
-    except RuntimeError:
-        return None
+def _data_folder() -> str | None:
+    folder = os.path.expanduser(os.environ.get("XDG_DATA_HOME") or "~/.local/share")
+    return None if folder.startswith("~") else os.path.join(folder, "geglu-tune")

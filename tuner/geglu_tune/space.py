@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from geglu_kernels.grid import MAX_PROGRAMS, balanced_programs, ceil_div
+from geglu_kernels.launch import largest_block
 from geglu_kernels.specs import KERNELS, LOOP_ORDERS
 from geglu_tune.tiling import Device, Measurement, Tiling, Workload
 
@@ -15,8 +16,6 @@ BLOCK_STEP = 256
 
 Axes = Mapping[str, range | Sequence[Any]]
 """The choices of a search by name: a range of whole numbers, to be stepped through by ratio, or values of no order."""
-
-_FP32_BYTES = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,11 +66,8 @@ class Space:
         return KERNELS[self.workload.kernel].forms_of(self.workload.dtype)
 
     def max_block(self, *, multibuffer: bool) -> int:
-        """Largest BLOCK_SIZE that one live fp32 tile alone does not push out of the UB, and no larger than n needs.
-
-        Multi-buffering keeps every tile twice. What the kernel really holds is the compiler's to say.
-        """
-        fits = self.device.ub_bytes // (_FP32_BYTES * (2 if multibuffer else 1))
+        """Largest BLOCK_SIZE that may fit, and no larger than n needs."""
+        fits = largest_block(self.device.ub_bytes, multibuffer=multibuffer)
         needed = ceil_div(self.workload.n, BLOCK_STEP) * BLOCK_STEP
         return min(fits // BLOCK_STEP * BLOCK_STEP, needed)
 
@@ -98,7 +94,7 @@ class Space:
         for programs in program_choices(self.workload.n, variant.block_size, self.device.vector_cores):
             tiling = variant.on(programs)
             if ceil_div(self.workload.n, variant.block_size) <= programs:
-                tiling = replace(tiling, loop_order=LOOP_ORDERS[0])
+                tiling = tiling.replace(loop_order=LOOP_ORDERS[0])
             tilings.append(tiling)
         return tuple(tilings)
 

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
 from geglu_kernels.grid import MAX_GPU_PROGRAMS, ceil_div
+from geglu_kernels.launch import on_gpu_grid
 from geglu_kernels.specs import KERNELS, LOOP_ORDERS
 from geglu_tune.space import Axes, Prior
-from geglu_tune.tiling import Device, Tiling, Workload, on_gpu_grid
+from geglu_tune.tiling import Device, Tiling, Workload
 
 BLOCKS = tuple(2**power for power in range(8, 15))
 """256 to 16384: Triton's arange takes powers of two alone on a GPU."""
@@ -94,7 +95,7 @@ class GpuSpace:
     def promising(self, default: Tiling, priors: Sequence[Prior]) -> Iterator[Tiling]:
         """The default in every form, what did best in the priors' study, and what has done well elsewhere."""
         forms = [form for form in self.forms if form != default.form]
-        yield from (replace(default, form=form) for form in forms)
+        yield from (default.replace(form=form) for form in forms)
         timed = sorted((p for p in priors if p.measurement.time_us), key=lambda prior: prior.measurement.score)
         yield from (on_gpu_grid(prior.tiling, prior.n, self.workload.n) for prior in timed[:_PILOTS_BEST])
         for warps, block in _FIRST:

@@ -10,10 +10,10 @@ from datetime import datetime, timezone
 from enum import Enum
 
 from geglu_tune import __version__
-from geglu_tune.devices.kernelsource import kernel_hash
 from geglu_tune.devices.protocol import Runner
 from geglu_tune.errors import ConflictError
 from geglu_tune.heuristics import default_tiling
+from geglu_tune.kernelsource import kernel_hash
 from geglu_tune.policy import POLICY
 from geglu_tune.search import Search
 from geglu_tune.space import Prior

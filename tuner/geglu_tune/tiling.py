@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import Enum
 
-from geglu_kernels.grid import ceil_div
-from geglu_kernels.launch import LaunchTiling
+from geglu_kernels.launch import Tiling
 from geglu_kernels.specs import KERNELS
+
+__all__ = ["Choice", "Device", "Margin", "Measurement", "Source", "Status", "Tiling", "Workload"]
 
 
 class Source(str, Enum):
@@ -73,18 +74,6 @@ class Workload:
 
     def __str__(self) -> str:
         return f"{self.kernel} {self.shape_text} {self.dtype}"
-
-
-@dataclass(frozen=True, slots=True)
-class Tiling(LaunchTiling):
-    """What the search chooses for a workload; the kernels launch with it as it is."""
-
-
-def on_gpu_grid(tiling: Tiling, tuned_n: int, n: int) -> Tiling:
-    """A GPU's tiling of tuned_n elements on the same kind of grid for n: a program a tile, or so many of them."""
-    tiles = ceil_div(n, tiling.block_size)
-    one_a_tile = tiling.programs >= ceil_div(tuned_n, tiling.block_size)
-    return replace(tiling, programs=tiles if one_a_tile else min(tiling.programs, tiles))
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from geglu_tune.cli.options import DbOption, DebugOption, ExitStatus, JsonOption
 from geglu_tune.tiling import Workload
 
 if TYPE_CHECKING:
-    from geglu_tune.index import ServedTiling
+    from geglu_tune.served import ServedTiling
 
 DEFAULT_DEVICE = "Ascend910B4"
 """What the library takes where no accelerator is in use, as none is here."""
@@ -32,12 +32,12 @@ def lookup(
     workload = Workload(options.parse_kernel(kernel), options.parse_shape(shape), options.parse_dtype(dtype))
     soc = options.parse_soc(device)
 
-    from geglu_tune.index import read_index
+    from geglu_tune.index import Index, ask
 
-    index = read_index(db)
+    index = Index(None if db is None else str(db))
+    served = index.answer(ask(workload.kernel, workload.shape, workload.dtype, soc))
     if index.warning:
         print(f"warning: {index.warning}", file=sys.stderr)
-    served = index.answer(workload, soc)
     print(json.dumps(_record(workload, served), indent=2) if as_json else _sentence(served))
     return ExitStatus.DONE
 
@@ -55,17 +55,18 @@ def _record(workload: Workload, served: ServedTiling) -> dict[str, object]:
         "form": served.form,
         "loop_order": served.loop_order,
         "origin": served.origin,
-        "source": served.source.value if served.source else None,
+        "source": served.source,
         "time_us": served.time_us,
         "tuned_n": served.tuned_n,
         "distance": served.distance,
         "reason": served.reason,
+        "row": None if served.row is None else dict(served.row),
     }
 
 
 def _sentence(served: ServedTiling) -> str:
     multibuffer = "on" if served.multibuffer else "off"
-    source = f", {served.source.value}" if served.source else ""
+    source = f", {served.source}" if served.source else ""
     distance = f", distance {served.distance:.3g}" if served.distance else ""
     return (
         f"BLOCK_SIZE {served.block_size}, programs {served.programs}, multibuffer {multibuffer}, "

@@ -46,7 +46,7 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON documen
 
 
 def database(db: Path | None) -> Path:
-    return paths.database_path() if db is None else db
+    return Path(paths.database_path()) if db is None else db
 
 
 def parse_kernel(text: str) -> str:

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from geglu_tune.devices.kernelsource import kernel_hash
 from geglu_tune.devices.protocol import Runner
+from geglu_tune.kernelsource import kernel_hash
 from geglu_tune.shared.storage import open_storage, reporting
 from geglu_tune.shared.study import SharedStudy
 from geglu_tune.shared.values import (

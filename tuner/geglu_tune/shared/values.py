@@ -21,12 +21,12 @@ _NO_WARPS = 0
 
 def key_of(tiling: Tiling) -> str:
     """The same text for a tiling on every machine."""
-    return json.dumps(asdict(tiling), sort_keys=True)
+    return json.dumps(tiling.asdict(), sort_keys=True)
 
 
 def params_of(tiling: Tiling) -> dict[str, Any]:
     """A tiling as the parameters of a trial, for whoever looks at the study."""
-    return {**asdict(tiling), "num_warps": tiling.num_warps or _NO_WARPS}
+    return {**tiling.asdict(), "num_warps": tiling.num_warps or _NO_WARPS}
 
 
 def distributions_of(kernel: str) -> Mapping[str, BaseDistribution]:
@@ -51,7 +51,7 @@ def measurement_from(text: str) -> Measurement:
 
 
 def choice_text(choice: Choice) -> str:
-    return json.dumps(asdict(choice))
+    return json.dumps({**asdict(choice), "tiling": choice.tiling.asdict()})
 
 
 def choice_from(text: str) -> Choice:

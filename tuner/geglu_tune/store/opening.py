@@ -83,7 +83,7 @@ def _prepare_new_file(path: Path, *, create: bool) -> None:
         raise GegluTuneError(f"no tunings in {path}: run `geglu-tune sweep` first, or {NAME_ANOTHER}")
     if path.parent.is_dir():
         return
-    if path != default_database_path():
+    if path != Path(default_database_path()):
         raise GegluTuneError(f"cannot create the database {path}: there is no folder {path.parent}; create it first")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

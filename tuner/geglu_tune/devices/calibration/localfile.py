@@ -23,9 +23,10 @@ def write_local_profile(soc: str, fit: Fit, calibrated: str) -> Path:
 
     Returns the file. Raises GegluTuneError where it cannot be written.
     """
-    path = local_profile_path(soc)
-    if path is None:
+    named = local_profile_path(soc)
+    if named is None:
         raise GegluTuneError("no home folder to keep the local profile in: set XDG_DATA_HOME")
+    path = Path(named)
     try:
         _write(path, _text(soc, fit, calibrated))
     except OSError as error:

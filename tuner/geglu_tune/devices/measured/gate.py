@@ -50,7 +50,7 @@ class Gate:
 
         These depend on neither the workload's size nor its grid, so one check serves all.
         """
-        variant = (workload.kernel, workload.dtype, replace(tiling, programs=1))
+        variant = (workload.kernel, workload.dtype, tiling.replace(programs=1))
         if variant in self._passed:
             return
         cores = self._accelerator.identity.device.vector_cores
@@ -59,7 +59,7 @@ class Gate:
             inputs = Inputs(self._accelerator, small, seed(), special=True)
             expected, got = Outputs(self._accelerator, small), Outputs(self._accelerator, small)
             self.run(small, baseline(default, tiling.form, case.n), inputs, expected)
-            self.run(small, replace(tiling, programs=case.programs), inputs, got)
+            self.run(small, tiling.replace(programs=case.programs), inputs, got)
             self.compare(small, inputs, got, expected)
         self._passed.add(variant)
 
@@ -94,7 +94,7 @@ class Gate:
 
 def baseline(default: Tiling, form: str, n: int) -> Tiling:
     """The default tiling in a form, on a grid for n elements."""
-    return replace(default, form=form, programs=min(default.programs, ceil_div(n, default.block_size)))
+    return default.replace(form=form, programs=min(default.programs, ceil_div(n, default.block_size)))
 
 
 def small_cases(tiling: Tiling, cores: int, seed: int) -> list[Case]:

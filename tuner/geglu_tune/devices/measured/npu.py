@@ -10,7 +10,7 @@ import subprocess
 from collections.abc import Callable
 from typing import Any
 
-from geglu_tune.devices import cann
+from geglu_tune import cann
 from geglu_tune.devices.compilelog import last_line, ub_overflow
 from geglu_tune.devices.measured.adapter import Accelerator, Binary, DeviceMissingError
 from geglu_tune.devices.measured.bench import Bench

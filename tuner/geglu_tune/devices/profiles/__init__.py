@@ -19,6 +19,7 @@ from typing import Any
 
 from geglu_tune.errors import GegluTuneError, UsageError
 from geglu_tune.paths import local_profile_path
+from geglu_tune.socs import family
 from geglu_tune.tiling import Device
 
 if sys.version_info >= (3, 11):
@@ -74,19 +75,15 @@ def find_profile(name: str) -> Profile:
     Raises UsageError naming the known ones, GegluTuneError for a local profile that cannot be read.
     """
     shipped = shipped_profile(name)
-    path = local_profile_path(shipped.device.soc)
+    named = local_profile_path(shipped.device.soc)
+    if named is None:
+        return shipped
+    path = Path(named)
     try:
-        written_at = path.stat().st_mtime_ns if path else 0
+        written_at = path.stat().st_mtime_ns
     except OSError:
         return shipped
-    return _read_local(path, written_at, shipped.device) if path else shipped
-
-
-def family(soc: str) -> str:
-    """Ascend910B4-1 and 'ascend910B4 ' are of the family ascend910b4 (sglang#16360); Ascend910B3 is not."""
-    name = soc.strip().lower()
-    head, _, tail = name.rpartition("-")
-    return head if head.startswith("ascend") and tail.isdigit() else name
+    return _read_local(path, written_at, shipped.device)
 
 
 def profile_of_card(soc: str) -> Profile:

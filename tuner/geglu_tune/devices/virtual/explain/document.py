@@ -52,13 +52,13 @@ def _heading(workload: Workload, tiling: Tiling, soc: str) -> Json:
         "dtype": workload.dtype,
         "device": soc,
         "source": Source.VIRTUAL.value,
-        **asdict(tiling),
+        **tiling.asdict(),
     }
 
 
 def _refusal(refusal: Refusal) -> Json:
     return {
-        **asdict(refusal.tiling),
+        **refusal.tiling.asdict(),
         "status": refusal.status.value,
         "reason": refusal.reason,
         "notes": list(refusal.notes),
@@ -69,7 +69,7 @@ def _refusal(refusal: Refusal) -> Json:
 
 def _default(default: Analysis) -> Json:
     return {
-        **asdict(default.tiling),
+        **default.tiling.asdict(),
         "status": "ok",
         "time_us": _microseconds(default),
         "steady_state": _steady(default),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -115,7 +115,7 @@ def largest_block(refusal: Refusal) -> int | None:
     while high - low > BLOCK_STEP:
         guessed = low < guess < high
         probe = guess if guessed else (low + high) // 2 // BLOCK_STEP * BLOCK_STEP
-        found = _analyse(profile, refusal.workload, replace(refusal.tiling, block_size=probe))
+        found = _analyse(profile, refusal.workload, refusal.tiling.replace(block_size=probe))
         if isinstance(found, Refusal):
             high, guess = probe, _fitting(found)
         else:

@@ -218,7 +218,7 @@ def _conflicts(analysis: Analysis) -> int:
 def _plan_that_does_not_fit(slow: _Side, fast: _Side) -> str:
     """Why the slower one's UB plan is unlike the faster one's: that would not fit at its size."""
     one, other = slow.analysis, fast.analysis
-    if replace(one.tiling, block_size=0, programs=0) != replace(other.tiling, block_size=0, programs=0):
+    if one.tiling.replace(block_size=0, programs=0) != other.tiling.replace(block_size=0, programs=0):
         return ""
     need = other.program.ub_bytes * one.tiling.block_size // other.tiling.block_size
     available = one.profile.device.ub_bytes

@@ -1,0 +1,25 @@
+"""Which source a kernel was compiled from (standard library alone)."""
+
+from __future__ import annotations
+
+import os
+import zlib
+
+import geglu_kernels
+from geglu_kernels.specs import KERNELS
+
+_hashes: dict[str, str] = {}
+
+
+def kernel_hash(kernel: str) -> str:
+    """Checksum of the kernel's source file, which is all that any compiler sees of it.
+
+    A CRC tells one source from the next; anything stronger takes as long to import as a first lookup may take in all.
+    Raises OSError if the file cannot be read.
+    """
+    module = KERNELS[kernel].module
+    if module not in _hashes:
+        parts = module.split(".")[1:]
+        with open(os.path.join(os.path.dirname(geglu_kernels.__file__), *parts) + ".py", "rb") as source:
+            _hashes[module] = f"{zlib.crc32(source.read()):08x}"
+    return _hashes[module]

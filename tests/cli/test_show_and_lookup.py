@@ -3,12 +3,15 @@
 import csv
 import io
 import json
+from dataclasses import replace
 
 import pytest
 
 from fakes.runner import FAKE_DEVICE
+from geglu_tune.kernelsource import kernel_hash
 from geglu_tune.store import Provenance, Store
 from geglu_tune.tiling import Device, Measurement, Source, Status, Tiling, Workload
+from store.builders import FORWARD, VIRTUAL, keep_best
 
 B4 = Device("Ascend910B4", vector_cores=40, ub_bytes=196_608, gm_gbps=800.0)
 
@@ -60,7 +63,7 @@ def test_an_unusual_loop_order_gets_its_column(geglu_tune, runner, db):
     geglu_tune("sweep", "--shape", "1024", "--kernel", "geglu_forward")
     assert "loop order" not in geglu_tune("show").stdout
     with Store.open(db, create=False) as store:
-        provenance = Provenance(FAKE_DEVICE, Source.MEASURED, {}, "", "0.1.0")
+        provenance = Provenance(FAKE_DEVICE, Source.MEASURED, {}, kernel_hash("geglu_forward"), "0.1.0")
         study = store.open_study(store.start_sweep({}), Workload("geglu_forward", (4096,), "bf16"), provenance, 0)
         tiling = Tiling(2048, 2, loop_order="contiguous")
         store.add_trial(study, 1, 0, tiling, Measurement(Status.OK, "", 5.0, 1000))
@@ -121,9 +124,10 @@ def test_a_lookup_says_where_its_answer_comes_from(geglu_tune, swept):
 
 
 def test_a_lookup_is_read_by_people_too(geglu_tune, swept):
-    tiling, why = geglu_tune("lookup", "geglu_forward", "8000x11008").stdout.splitlines()
+    tiling, why, where = geglu_tune("lookup", "geglu_forward", "8000x11008").stdout.splitlines()
     assert tiling.startswith("BLOCK_SIZE ")
     assert why.startswith("nearest, virtual, distance 0.0237: tuned for 90177536 elements")
+    assert where.startswith("from trial ")
 
 
 def test_a_lookup_without_database_answers_the_default_and_warns(geglu_tune, db):
@@ -132,3 +136,42 @@ def test_a_lookup_without_database_answers_the_default_and_warns(geglu_tune, db)
     assert result.stdout.startswith("BLOCK_SIZE 4096, programs 40")
     assert result.stderr == f"warning: no tunings in {db}\n"
     assert not db.exists()
+
+
+def test_show_marks_what_a_new_compiler_has_made_stale(geglu_tune, db):
+    """vllm-project/vllm#41871: rows of an older compiler were served as if nothing had changed."""
+    with Store.open(db, create=True) as store:
+        keep_best(store, Tiling(4096, 40), workload=replace(FORWARD, dtype="fp16"))
+        old = replace(VIRTUAL, toolchain={"triton-ascend": "3.1.0"})
+        for n in (1000, 2000):
+            keep_best(store, Tiling(2048, 40), provenance=old, workload=replace(FORWARD, shape=(n,)))
+    shown = geglu_tune("show")
+    assert [line.split()[-1] for line in shown.stdout.splitlines()[2:]] == ["stale", "stale", "virtual"]
+    assert shown.stderr.splitlines() == [
+        "2 of 3 are stale, as triton-ascend was 3.1.0 and is 3.2.0: time them again with `geglu-tune sweep --stale`"
+    ]
+    assert [bool(row["stale"]) for row in json.loads(geglu_tune("show", "--format", "json").stdout)] == [1, 1, 0]
+    answer = geglu_tune("lookup", "geglu_forward", "1000").stdout
+    assert "nearest, virtual: tuned for 1000 elements on Ascend910B4" in answer
+    assert "triton-ascend was 3.1.0 and is 3.2.0" in answer
+
+
+def test_lookup_names_the_row_of_its_answer(geglu_tune, db):
+    with Store.open(db, create=True) as store:
+        keep_best(store, Tiling(4096, 40))
+    assert f"from trial 0 of study 1 in {db}" in geglu_tune("lookup", "geglu_forward", "8192x11008").stdout
+    document = json.loads(geglu_tune("lookup", "geglu_forward", "8192x11008", "--json").stdout)
+    assert (document["row"]["study_id"], document["row"]["trial_number"]) == (1, 0)
+    assert document["row"]["database"] == str(db)
+    assert json.loads(geglu_tune("lookup", "geglu_backward", "8", "--json").stdout)["row"] is None
+
+
+def test_lookup_that_is_required_to_be_exact_fails_in_one_line(geglu_tune, db, monkeypatch):
+    monkeypatch.setenv("GEGLU_TUNE_REQUIRE", "exact")
+    with Store.open(db, create=True) as store:
+        keep_best(store, Tiling(4096, 40))
+    assert geglu_tune("lookup", "geglu_forward", "8192x11008").exit_code == 0
+    result = geglu_tune("lookup", "geglu_forward", "1000")
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert "differs in n (90177536 instead of 1000)" in result.stderr
+    assert result.stderr.count("\n") == 1

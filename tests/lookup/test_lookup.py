@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 import shutil
 import sys
 from dataclasses import replace
@@ -33,6 +35,27 @@ def test_the_tuned_tiling_is_served_for_its_size(database: Store):
     assert isinstance(served, Tiling)
     assert (served.origin, served.source, served.soc) == ("exact", "virtual", "Ascend910B4")
     assert (served.time_us, served.distance) == (700.0, 0.0)
+
+
+def test_an_answer_tells_the_row_it_comes_from(database: Store):
+    study = keep_best(database, TUNED, 700.0)
+    row = lookup("geglu_forward", (8192, 11008), "bf16").row
+    assert (row["study_id"], row["trial_number"], row["n"]) == (study.id, 0, 8192 * 11008)
+    assert (row["database"], row["kernel_hash"]) == (str(database.path), VIRTUAL.kernel_hash)
+    assert '"triton-ascend": "3.2.0"' in row["toolchain"]
+    assert lookup("geglu_backward", (8192, 11008), "bf16").row is None
+
+
+def test_an_answer_cannot_be_changed_and_goes_from_process_to_process(database: Store):
+    keep_best(database, TUNED, 700.0)
+    for served in (lookup("geglu_forward", (8000, 11008), "bf16"), lookup("geglu_backward", 8, "bf16")):
+        with pytest.raises(AttributeError, match=r"a tiling never changes: make another with replace\(programs=...\)"):
+            served.programs = 1
+        for again in (pickle.loads(pickle.dumps(served)), copy.deepcopy(served)):
+            assert (again, again.origin, again.reason) == (served, served.origin, served.reason)
+            assert (again.row, again.distance, repr(again)) == (served.row, served.distance, repr(served))
+        assert served.replace(programs=1).programs == 1
+        assert served.replace() == served
 
 
 def test_an_answer_prints_what_it_is_and_where_from(database: Store):

@@ -82,13 +82,13 @@ class Index:
         if required and question.n:
             from geglu_tune.required import check
 
-            check(required, served, question, self._paths)
+            check(required, served, question, [] if _is_disabled() else self._paths)
         return served
 
     def _answer(self, question: Question) -> ServedTiling:
         if not question.n:
             return _default(question, "0 elements: nothing to launch")
-        if os.environ.get("GEGLU_TUNE_DISABLE", "0") not in ("", "0"):
+        if _is_disabled():
             return _default(question, "GEGLU_TUNE_DISABLE is set")
         layers = []
         for path in list(self._paths):
@@ -121,6 +121,10 @@ class Index:
     def _give_up(self, path: str, warning: str) -> None:
         self.warning = self.warning or warning
         self._paths = [other for other in self._paths if other != path]
+
+
+def _is_disabled() -> bool:
+    return os.environ.get("GEGLU_TUNE_DISABLE", "0") not in ("", "0")
 
 
 def _elements(shape: int | Sequence[int]) -> int:

@@ -37,14 +37,12 @@ def check(required: str, served: ServedTiling, question: Question, paths: Sequen
 
 def _why(required: str, served: ServedTiling, question: Question, paths: Sequence[str]) -> str:
     rows = [row for path in paths for row in tuned.all_rows(path, question)]
-    if served.origin == "default" and not rows:
+    if not rows:
         return served.reason
-    differing = {id(row): _differences(required, row, question) for row in rows}
-    row = min(rows, key=lambda row: (len(differing[id(row)]), abs(math.log(question.n / row["n"]))))
-    named = f"study {row['study_id']} of {row['database']}"
-    return (
-        f"the nearest row, {named}, differs in {', '.join(differing[id(row)])}" if differing[id(row)] else served.reason
-    )
+    compared = [(_differences(required, row, question), row) for row in rows]
+    differing, row = min(compared, key=lambda pair: (len(pair[0]), abs(math.log(question.n / pair[1]["n"]))))
+    named = f"of study {row['study_id']} in {row['database']}"
+    return f"the nearest row, {named}, differs in {', '.join(differing)}"
 
 
 def _differences(required: str, row: Row, question: Question) -> list[str]:

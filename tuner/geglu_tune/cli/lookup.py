@@ -71,5 +71,11 @@ def _sentence(served: ServedTiling) -> str:
     return (
         f"BLOCK_SIZE {served.block_size}, programs {served.programs}, multibuffer {multibuffer}, "
         f"form {served.form}, loop order {served.loop_order}\n"
-        f"{served.origin}{source}{distance}: {served.reason}"
+        f"{served.origin}{source}{distance}: {served.reason}{_where(served)}"
     )
+
+
+def _where(served: ServedTiling) -> str:
+    if served.row is None:
+        return ""
+    return f"\nfrom trial {served.row['trial_number']} of study {served.row['study_id']} in {served.row['database']}"

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from geglu_kernels.specs import DTYPE_BYTES, KERNELS
+from geglu_tune.staleness import changed
 from geglu_tune.tiling import Source
 
 if TYPE_CHECKING:
@@ -23,6 +25,7 @@ def of_best(best: BestRecord) -> Record:
     """The best of a study, and how it stands to the default and to the device."""
     return {
         **_study(best.study),
+        "stale": stale(best.study),
         **_tiling(best.best),
         "ub_bytes": best.best.measurement.ub_bytes,
         "ub_percent": _rounded(best.ub_percent),
@@ -55,8 +58,17 @@ def in_order(bests: Iterable[BestRecord]) -> list[BestRecord]:
     return sorted(bests, key=place)
 
 
+def stale(study: StudyRecord) -> str:
+    """What has changed since, so that a lookup would serve the best as nearest alone; empty if nothing has."""
+    then = study.provenance
+    return changed(study.workload.kernel, then.kernel_hash, then.toolchain.get, on_gpu=then.device.is_gpu)
+
+
 def doubts(bests: Iterable[Record]) -> Iterator[str]:
-    """A line for every best that may be far from the best there is."""
+    """A line for every best that may be far from the best there is, and one for each change that made some stale."""
+    bests = list(bests)
+    for reason, many in Counter(best["stale"] for best in bests if best["stale"]).items():
+        yield f"{many} of {len(bests)} are stale, as {reason}: time them again with `geglu-tune sweep --stale`"
     for best in bests:
         if best["regret"] is not None and best["regret"] > UNSURE:
             workload = f"{best['kernel']} {best['shape']} {best['dtype']}"

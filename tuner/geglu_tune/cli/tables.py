@@ -62,11 +62,15 @@ def _speedup(record: Record) -> str:
     return "tie" if record["tie"] else f"{speedup:.3f} ±{(high - low) / 2:.3f}"
 
 
+def _source(record: Record) -> str:
+    return f"{record['source']}, stale" if record.get("stale") else str(record["source"])
+
+
 KERNEL = Column("kernel", "kernel", _text("kernel"), left=True)
 SHAPE = Column("shape", "shape", _text("shape"), left=True)
 DTYPE = Column("dtype", "dtype", _text("dtype"), left=True)
 DEVICE = Column("device", "device", _text("device"), left=True)
-SOURCE = Column("source", "source", _text("source"), left=True)
+SOURCE = Column("source", "source", _source, left=True)
 NUMBER = Column("trial", "#", _text("number"))
 BLOCK_SIZE = Column("BLOCK_SIZE", "BLOCK_\nSIZE", _text("block_size"))
 PROGRAMS = Column("programs", "pro-\ngrams", _text("programs"))
@@ -163,7 +167,7 @@ def _print_groups(console: Console, records: Sequence[Record], layout: Layout) -
 
     def title(record: Record) -> str:
         common = " ".join(column.cell(record) for column in layout.titles)
-        return f"{common} on {record['device']}, {record['source']}"
+        return f"{common} on {record['device']}, {_source(record)}"
 
     for index, (text, group) in enumerate(groupby(records, title)):
         console.print(Text(f"\n{text}" if index else text, style="bold"))

@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from geglu_kernels import operators
 from geglu_kernels.grid import MAX_GPU_PROGRAMS, MAX_PROGRAMS
 from geglu_kernels.launch import Tiling, default_gpu_tiling, default_tiling
 from geglu_kernels.specs import KERNELS, LOOP_ORDERS
@@ -31,6 +32,9 @@ def geglu_forward(a: Tensor, b: Tensor, *, tiling: Tiling | None = None) -> Tens
     `tiling` defaults to Liger-Kernel's. Raises TypeError or ValueError where the tensors do not match.
     """
     a, b = _checked(a=a, b=b)
+    if torch.compiler.is_compiling():
+        traced: Tensor = operators.geglu_forward(a, b, *operators.fields(tiling))
+        return traced
     c = torch.empty_like(a)
     _run("geglu_forward", (a, b), (c,), tiling)
     return c
@@ -42,6 +46,9 @@ def geglu_backward(dc: Tensor, a: Tensor, b: Tensor, *, tiling: Tiling | None = 
     Takes tensors and `tiling` as `geglu_forward` does.
     """
     dc, a, b = _checked(dc=dc, a=a, b=b)
+    if torch.compiler.is_compiling():
+        traced: tuple[Tensor, Tensor] = operators.geglu_backward(dc, a, b, *operators.fields(tiling))
+        return traced
     da, db = torch.empty_like(a), torch.empty_like(a)
     _run("geglu_backward", (dc, a, b), (da, db), tiling)
     return da, db

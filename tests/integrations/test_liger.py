@@ -133,6 +133,25 @@ assert asked == ["forward"] * 5 and launched == []
     )
 
 
+def test_the_operators_of_a_gpu_keep_their_inputs_in_shape_for_the_backward_pass(run):
+    """Liger's forward there flattens and returns what it was given; the tuned backward still has to know it again."""
+    run(
+        """
+liger_kernel.utils.infer_device = lambda: "cuda"
+from liger_kernel.ops import geglu as cuda
+from liger_kernel.transformers.geglu import LigerGELUMulFunction
+assert LigerGELUMulFunction is cuda.LigerGELUMulFunction
+cuda.geglu_forward = lambda a, b: ("flat a", "flat b", "their c")
+liger.install()
+tuned, untuned = FakeNpuTensor(4096), FakeNpuTensor(4096, torch.float64)
+assert cuda.geglu_forward(tuned, tuned) == (tuned, tuned, "our c")
+assert cuda.geglu_forward(untuned, untuned) == (untuned, untuned, "their c")
+assert cuda.geglu_backward(tuned, tuned, tuned) == ("da", "db")
+assert launched == [("forward", 3072, "sigmoid"), ("backward", 1792)]
+"""
+    )
+
+
 def test_another_version_is_refused_with_those_that_were_tested(run):
     printed = run(
         """

@@ -95,12 +95,16 @@ def _as_ascend(forward: Function, backward: Function) -> dict[str, Function]:
 
 
 def _as_cuda(forward: Function, backward: Function) -> dict[str, Function]:
-    """As on Ascend, but Liger's forward there returns its inputs, too."""
+    """As on Ascend, but Liger's forward there returns its inputs, too.
+
+    It returns them with two dimensions, and they are kept for the backward pass; that one has to find the shape that
+    was tuned, even where the forward pass was Liger's own.
+    """
     ascend = _as_ascend(forward, backward)
 
     def geglu_forward(a: Any, b: Any) -> Any:
-        c = ascend["geglu_forward"](a, b)
-        return c if isinstance(c, tuple) else (a, b, c)
+        returned = ascend["geglu_forward"](a, b)
+        return a, b, returned[2] if isinstance(returned, tuple) else returned
 
     return {"geglu_forward": geglu_forward, "geglu_backward": ascend["geglu_backward"]}
 

@@ -45,7 +45,7 @@ multipliers = st.one_of(
 
 
 def outcome(function, arguments):
-    """What it answers, to the type of each number, or the type of its error and which of the two kinds of ValueError."""
+    """What it answers, to the type of each number, or the type of its error and which kind of ValueError it is."""
     try:
         return repr(function(*arguments))
     except Exception as error:

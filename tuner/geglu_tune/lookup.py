@@ -1,18 +1,19 @@
 """What a kernel asks at every launch: which tiling? (standard library alone)
 
-A repeated question costs one dictionary access. All that an answer is made of is imported by the first question, so
-that importing geglu_tune costs next to nothing.
+A repeated question costs one dictionary access. What answers is imported by the first question: importing geglu_tune
+costs little, and a process that never asks pays for nothing more.
 """
 
 from __future__ import annotations
 
-# What takes longest of all that the first lookup needs: it is better part of a job's start than of its first step.
+# Most of what the first question takes: better at a job's start than in its first step.
 import _sqlite3  # noqa: F401
 import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from typing import Any
 
     from geglu_tune.index import Index
     from geglu_tune.served import ServedTiling
@@ -26,6 +27,8 @@ _MAX_ANSWERS = 65536  # a server that sees ever new shapes must not grow for eve
 _answers: dict[tuple[object, ...], ServedTiling] = {}
 _index: Index | None = None
 _soc: str | None = None
+_backends: tuple[Any, ...] = ()
+_modules_seen = 0
 _warned = False
 
 
@@ -56,8 +59,8 @@ def lookup(kernel: str, shape: int | Sequence[int], dtype: object, device: str |
 
 def reload() -> None:
     """Forget every answer, the database and the device: the next lookup reads them anew, and may warn again."""
-    global _answers, _index, _soc, _warned
-    _answers, _index, _soc, _warned = {}, None, None, False
+    global _answers, _index, _soc, _modules_seen, _warned
+    _answers, _index, _soc, _modules_seen, _warned = {}, None, None, 0, False
 
 
 def _answer(kernel: str, shape: int | Sequence[int], dtype: object, device: str | Device) -> ServedTiling:
@@ -95,14 +98,22 @@ def _warn(warning: str) -> None:
 def _current_soc() -> str:
     """Name of the accelerator in use. Imports and initialises nothing: a lookup must not be what claims a device."""
     global _soc
-    torch = sys.modules.get("torch")
-    if torch is not None:
-        try:
-            for kind in ("npu", "cuda"):
-                backend = vars(torch).get(kind)  # getattr would make and drop an AttributeError at every call
-                if backend is not None and backend.is_initialized():
-                    _soc = str(backend.get_device_name())
-                    return _soc
-        except Exception:  # a driver's trouble is not the lookup's
-            pass
+    if len(sys.modules) != _modules_seen:
+        _find_backends()
+    try:
+        for backend in _backends:
+            if backend.is_initialized():
+                _soc = str(backend.get_device_name())
+                return _soc
+    except Exception:  # a driver's trouble is not the lookup's
+        pass
     return _DEFAULT_SOC
+
+
+def _find_backends() -> None:
+    """Torch's kinds of accelerator, as far as they are imported; looked for again after each further import."""
+    global _backends, _modules_seen
+    _modules_seen = len(sys.modules)
+    names = getattr(sys.modules.get("torch"), "__dict__", {})
+    found = [names.get(kind) for kind in ("npu", "cuda")]
+    _backends = tuple(backend for backend in found if hasattr(backend, "is_initialized"))

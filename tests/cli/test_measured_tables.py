@@ -90,5 +90,6 @@ def test_a_gpu_that_tells_no_ub_use_has_no_share_of_it(geglu_tune, on_gpu):
 @pytest.mark.parametrize(("source", "advice"), [("measured", "try --fresh"), ("virtual", "only a card can tell")])
 def test_a_best_that_is_not_sure_says_what_would_help(source, advice):
     best = {"kernel": "geglu_forward", "shape": "8x8", "dtype": "bf16", "device": "any", "source": source}
+    best["stale"] = ""
     assert advice in next(records.doubts([{**best, "regret": 0.051}]))
     assert not list(records.doubts([{**best, "regret": 0.049}]))

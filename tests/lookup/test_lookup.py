@@ -15,7 +15,7 @@ import pytest
 import geglu_tune
 from fakes.npu import FakeNpu, install_torch
 from geglu_tune import ServedTiling, Tiling, compute_default_tiling_strategy, lookup
-from geglu_tune.index import Index, ask
+from geglu_tune.serving.index import Index, ask
 from geglu_tune.store import Store
 from geglu_tune.tiling import Workload
 from store.builders import DEVICE, FORWARD, MEASURED, VIRTUAL, keep_best, query
@@ -328,10 +328,15 @@ class TestTheDeviceInUse:
     [
         "block_size = -8192",
         "block_size = 'large'",
+        "block_size = 49408",  # no tile of four bytes an element fits in 192 KiB then
+        "block_size = 24832, multibuffer = 1",  # which keeps it twice
+        "multibuffer = 'yes'",
         "programs = 70000",
         "form = 'cubic'",
         "loop_order = 'random'",
         "time_us = 'soon'",
+        "time_us = -1.0",
+        "num_warps = 'many'",
     ],
 )
 def test_a_row_that_cannot_be_launched_is_passed_over(database: Store, change: str):

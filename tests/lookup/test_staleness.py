@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from geglu_tune import cann, lookup, staleness
+from geglu_tune import cann, lookup
+from geglu_tune.serving import staleness
 from geglu_tune.store import Store
 from geglu_tune.tiling import Tiling
 from store.builders import DEVICE, FORWARD, MEASURED, TOOLCHAIN, keep_best

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from geglu_kernels.launch import Tiling
-    from geglu_tune.served import ServedTiling
+    from geglu_tune.serving.served import ServedTiling
 
 __version__ = "0.1.0"
 
@@ -54,7 +54,7 @@ def __getattr__(name: str) -> object:
 
         return Tiling
     if name == "ServedTiling":
-        from geglu_tune.served import ServedTiling
+        from geglu_tune.serving.served import ServedTiling
 
         return ServedTiling
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
-    from geglu_tune.index import Index
-    from geglu_tune.served import ServedTiling
+    from geglu_tune.serving.index import Index
+    from geglu_tune.serving.served import ServedTiling
     from geglu_tune.tiling import Device
 
 _DEFAULT_SOC = "Ascend910B4"
@@ -65,7 +65,7 @@ def reload() -> None:
 
 def _answer(kernel: str, shape: int | Sequence[int], dtype: object, device: str | Device) -> ServedTiling:
     global _index
-    from geglu_tune.index import Index, ask
+    from geglu_tune.serving.index import Index, ask
 
     answers = _answers  # before the index: an answer from an index that reload() drops goes where nobody looks
     question = ask(kernel, shape, dtype, device)

@@ -13,7 +13,7 @@ from geglu_tune.cli.options import DbOption, DebugOption, ExitStatus, JsonOption
 from geglu_tune.tiling import Workload
 
 if TYPE_CHECKING:
-    from geglu_tune.served import ServedTiling
+    from geglu_tune.serving.served import ServedTiling
 
 DEFAULT_DEVICE = "Ascend910B4"
 """What the library takes where no accelerator is in use, as none is here."""
@@ -32,7 +32,7 @@ def lookup(
     workload = Workload(options.parse_kernel(kernel), options.parse_shape(shape), options.parse_dtype(dtype))
     soc = options.parse_soc(device)
 
-    from geglu_tune.index import Index, ask
+    from geglu_tune.serving.index import Index, ask
 
     index = Index(None if db is None else str(db))
     served = index.answer(ask(workload.kernel, workload.shape, workload.dtype, soc))

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from geglu_kernels.specs import DTYPE_BYTES, KERNELS
-from geglu_tune.staleness import changed
+from geglu_tune.serving.staleness import changed
 from geglu_tune.tiling import Source
 
 if TYPE_CHECKING:

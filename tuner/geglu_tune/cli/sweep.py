@@ -153,7 +153,7 @@ def _stale_tilings(
     path: Path, runner: Runner, kernels: list[str], dtypes: list[str], sizes: set[int]
 ) -> dict[Workload, list[Tiling]]:
     """What to time again of each workload that is stale; says so if none is."""
-    from geglu_tune.stale import stale_bests, to_try_again
+    from geglu_tune.renewal import stale_bests, to_try_again
     from geglu_tune.store import Store
 
     with Store.open(path, create=False) as store:

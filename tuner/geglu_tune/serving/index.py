@@ -10,15 +10,15 @@ from types import MappingProxyType
 
 from geglu_kernels.launch import Tiling
 from geglu_kernels.specs import KERNELS
-from geglu_tune import tuned
 from geglu_tune.dbfile import NAME_ANOTHER
 from geglu_tune.errors import GegluTuneError
 from geglu_tune.heuristics import default_tiling_of, ub_bits_from_environment
-from geglu_tune.nearest import nearest, tiling_of
 from geglu_tune.paths import database_path, shipped_database_path
-from geglu_tune.served import ServedTiling
+from geglu_tune.serving import rows
+from geglu_tune.serving.nearest import nearest, tiling_of
+from geglu_tune.serving.rows import Found, Question, Target
+from geglu_tune.serving.served import ServedTiling
 from geglu_tune.socs import SOCS, family
-from geglu_tune.tuned import Found, Question, Target
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ class Index:
         served = self._answer(question)
         required = os.environ.get("GEGLU_TUNE_REQUIRE")
         if required and question.n:
-            from geglu_tune.required import check
+            from geglu_tune.serving.required import check
 
             check(required, served, question, [] if _is_disabled() else self._paths)
         return served
@@ -97,19 +97,19 @@ class Index:
                 return _served(found.exact, tiling_of(found.exact), question)
             layers.append(found)
         for found in layers:
-            for rows in found.near if found else ():
-                row, tiling = nearest(rows, question.n)
-                return _served(row, tiling, question, among=len(rows))
+            for tier in found.near if found else ():
+                row, tiling = nearest(tier, question.n)
+                return _served(row, tiling, question, among=len(tier))
         nothing = f"no tuning of {question.kernel} {question.dtype} for {_describe(question.target)}"
         return _default(question, self.warning or self._missing or nothing)
 
     def _find(self, path: str, question: Question) -> Found | None:
         try:
-            found = tuned.find(path, question)
+            found = rows.find(path, question)
         except GegluTuneError as error:
             self._give_up(path, str(error))
             return None
-        except (tuned.Error, OSError) as error:
+        except (rows.Error, OSError) as error:
             self._give_up(path, f"cannot read the database {path}: {error}; {NAME_ANOTHER}")
             return None
         if found is None:
@@ -158,7 +158,7 @@ def _target(device: str | Device) -> Target:
 def _served(row: Row, tiling: Tiling, question: Question, among: int = 0) -> ServedTiling:
     """A tuned row as an answer; the nearest of so many, or the exact one."""
     target = question.target
-    where = _describe(target) if tuned.is_own(row, target) else f"{row['soc']}, a sibling of {_describe(target)}"
+    where = _describe(target) if rows.is_own(row, target) else f"{row['soc']}, a sibling of {_describe(target)}"
     reason = f"tuned for {row['n']} elements on {where}"
     if among and row["n"] != question.n:
         reason = f"tuned for {row['n']} elements, the best fit of {among} sizes on {where}"

@@ -10,8 +10,8 @@ from geglu_kernels.grid import MAX_GPU_PROGRAMS, MAX_PROGRAMS
 from geglu_kernels.launch import largest_block
 from geglu_kernels.specs import KERNELS, LOOP_ORDERS
 from geglu_tune.dbfile import at_rest, has_database
+from geglu_tune.serving.staleness import changed
 from geglu_tune.socs import family
-from geglu_tune.staleness import changed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

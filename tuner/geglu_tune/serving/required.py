@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import math
 
-from geglu_tune import tuned
 from geglu_tune.errors import NotTunedError
+from geglu_tune.serving.rows import all_rows
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from geglu_tune.served import ServedTiling
-    from geglu_tune.tuned import Question, Row
+    from geglu_tune.serving.rows import Question, Row
+    from geglu_tune.serving.served import ServedTiling
 
 MEASURED, EXACT = "measured", "exact"
 
@@ -36,7 +36,7 @@ def check(required: str, served: ServedTiling, question: Question, paths: Sequen
 
 
 def _why(required: str, served: ServedTiling, question: Question, paths: Sequence[str]) -> str:
-    rows = [row for path in paths for row in tuned.all_rows(path, question)]
+    rows = [row for path in paths for row in all_rows(path, question)]
     if not rows:
         return served.reason
     compared = [(_differences(required, row, question), row) for row in rows]

@@ -1,0 +1,1 @@
+"""Answering from tuned rows, at run time (standard library alone)."""

@@ -311,6 +311,14 @@ class TestTheDeviceInUse:
         npu.initialized = True
         assert lookup("geglu_forward", (8192, 11008), "bf16").soc == "Ascend910B3"
 
+    def test_an_accelerator_that_is_imported_later_is_noticed(self, monkeypatch: pytest.MonkeyPatch):
+        """As torch_npu is, which puts itself into torch."""
+        install_torch(monkeypatch)
+        assert lookup("geglu_forward", (8192, 11008), "bf16").soc == "Ascend910B4"
+        vars(sys.modules["torch"])["npu"] = FakeNpu("Ascend910B3")
+        monkeypatch.setitem(sys.modules, "torch_npu", ModuleType("torch_npu"))
+        assert lookup("geglu_forward", (8192, 11008), "bf16").soc == "Ascend910B3"
+
     @pytest.mark.parametrize("broken", [{}, {"npu": object()}, {"npu": None}])
     def test_a_torch_without_a_working_device_changes_nothing(self, broken, monkeypatch: pytest.MonkeyPatch):
         install_torch(monkeypatch, **broken)

@@ -107,7 +107,7 @@ def _rate(row: Row, soc: Soc) -> float:
     """Microseconds an element takes on the busiest core, by the row's own time."""
     tiling, n = tiling_of(row), row["n"]
     core: float = row["time_us"] - _launch_us(soc, tiling.programs) - _overhead_us(tiling, n)
-    return max(core, 0.0) / _busiest(tiling, n)
+    return core / _busiest(tiling, n)
 
 
 def _launch_us(soc: Soc, programs: int) -> float:

@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 import typer
 from typer.core import TyperGroup
 
-from geglu_tune.cli import calibrate, doctor, explain, lookup, show, sweep
+from geglu_tune.cli import bench, calibrate, doctor, explain, lookup, show, sweep, verify
 from geglu_tune.cli.options import ExitStatus
 from geglu_tune.errors import GegluTuneError, UsageError
 
@@ -60,6 +60,8 @@ app.command("sweep")(sweep.sweep)
 app.command("show")(show.show)
 app.command("lookup")(lookup.lookup)
 app.command("explain")(explain.explain)
+app.command("verify")(verify.verify)
+app.command("bench")(bench.bench)
 app.command("calibrate")(calibrate.calibrate)
 app.command("doctor")(doctor.doctor)
 

@@ -66,24 +66,34 @@ def _check_equal(first: Runner, other: Runner, first_name: str, name: str) -> No
 
 
 def open_runner(spec: str, jobs: int) -> Runner:
-    """Open `auto`, `virtual:<soc>`, `npu:<index>` or `cuda:<index>`; a virtual one with `jobs` worker processes.
+    """Open a device; a virtual one with `jobs` worker processes.
 
-    auto is the first NPU, else the first CUDA device, else the virtual Ascend910B4.
+    Raises UsageError as resolve does and for a device that is not there, GegluTuneError where the compilers are missing
+    or the device cannot be used.
+    """
+    kind, name = resolve(spec)
+    if kind == "virtual":
+        from geglu_tune.devices.virtual.runner import VirtualRunner
 
-    Raises UsageError for a name of none of these kinds and for a device that is not there, GegluTuneError where the
-    compilers are missing or the device cannot be used.
+        return VirtualRunner(name, jobs)
+    from geglu_tune.devices.measured.runner import open_card
+
+    return open_card(kind, int(name))
+
+
+def resolve(spec: str) -> tuple[str, str]:
+    """Kind and name of `auto`, `virtual:<soc>`, `npu:<index>` or `cuda:<index>`: virtual and a SoC, or a card's index.
+
+    auto is the first NPU, else the first CUDA device, else the virtual Ascend910B4. Raises UsageError for a name of
+    none of these kinds.
     """
     kind, _, name = spec.strip().partition(":")
     if kind == "auto" and not name:
         kind, name = _first_present()
     if kind == "virtual":
-        from geglu_tune.devices.virtual.runner import VirtualRunner
-
-        return VirtualRunner(name or DEFAULT_VIRTUAL, jobs)
+        return kind, name or DEFAULT_VIRTUAL
     if kind in _NEEDS and (name or "0").isdecimal():
-        from geglu_tune.devices.measured.runner import open_card
-
-        return open_card(kind, int(name or 0))
+        return kind, name or "0"
     raise UsageError(f"unknown device {spec!r}; use auto, virtual:{DEFAULT_VIRTUAL}, npu:0 or cuda:0")
 
 

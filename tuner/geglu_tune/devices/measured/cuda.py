@@ -55,9 +55,14 @@ class CudaAccelerator(TorchAccelerator):
         return Failed(Status.COMPILE_FAILED, explain(error))
 
 
-def open_bench(index: int) -> Bench:
+def open_accelerator(index: int) -> CudaAccelerator:
     """Raises DeviceMissingError if there is no such device."""
-    return Bench(CudaAccelerator(index))
+    return CudaAccelerator(index)
+
+
+def open_bench(index: int) -> Bench:
+    """Raises as open_accelerator does."""
+    return Bench(open_accelerator(index))
 
 
 def _nominal_gbps(index: int) -> float:

@@ -67,6 +67,11 @@ class NpuAccelerator(TorchAccelerator):
 
 
 def open_bench(index: int, bench: Callable[[Accelerator], Bench] = Bench) -> Bench:
+    """Raises as open_accelerator does."""
+    return bench(open_accelerator(index))
+
+
+def open_accelerator(index: int) -> NpuAccelerator:
     """Raises DeviceMissingError if there is no such device, or nothing to drive it with."""
     os.environ.update(_ENVIRONMENT)  # before torch_npu and triton read it
     try:
@@ -75,7 +80,7 @@ def open_bench(index: int, bench: Callable[[Accelerator], Bench] = Bench) -> Ben
         raise DeviceMissingError(
             f"torch_npu does not load ({last_line(str(error))}); source CANN's set_env.sh"
         ) from error
-    return bench(NpuAccelerator(index))
+    return NpuAccelerator(index)
 
 
 def profile_of(soc: str) -> Profile:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Sequence
 from typing import Any
 
@@ -47,6 +48,17 @@ class TorchAccelerator:
         free, _ = self._module.mem_get_info()
         idle = self._module.memory_reserved() - self._module.memory_allocated()
         return int(free + idle)
+
+    def release(self) -> None:
+        gc.collect()
+        self._module.empty_cache()
+
+    def allocated_bytes(self) -> int:
+        self._module.reset_peak_memory_stats()
+        return int(self._module.memory_allocated())
+
+    def peak_bytes(self) -> int:
+        return int(self._module.max_memory_allocated())
 
     def out_of_memory(self, error: Exception) -> Failed | None:
         """The failure, if it is that; gives back what torch holds without need."""

@@ -1,0 +1,1 @@
+"""The PR's tables: whole MLPs and bare kernels, time and memory, one provider beside the other."""

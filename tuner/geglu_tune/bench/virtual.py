@@ -1,0 +1,50 @@
+"""Times of the bare kernels on the virtual device: what its model says, one number each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+
+from geglu_tune.bench.points import Missing, Note, Outcome, Plan, Point
+from geglu_tune.devices.virtual.runner import VirtualRunner
+from geglu_tune.heuristics import default_tiling
+from geglu_tune.serving.index import Index, ask
+from geglu_tune.tiling import Status, Tiling, Workload
+
+_KERNELS = {"forward": ("geglu_forward",), "backward": ("geglu_backward",), "full": ("geglu_forward", "geglu_backward")}
+_NO_KERNEL = "only compiled kernels can be timed without a card"
+
+
+def run(plan: Plan, soc: str, jobs: int, index: Index) -> Iterator[Outcome]:
+    """The points of a plan of bare kernels."""
+    for provider in plan.providers:
+        if provider not in ("default", "tuned"):
+            yield Missing(provider, None, _NO_KERNEL)
+    with closing(VirtualRunner(soc, jobs)) as runner:
+        for length in plan.lengths:
+            for provider in plan.providers:
+                if provider in ("default", "tuned"):
+                    yield from _times(plan, runner, index, provider, length)
+
+
+def _times(plan: Plan, runner: VirtualRunner, index: Index, provider: str, length: int) -> Iterator[Outcome]:
+    for mode in plan.modes:
+        total = 0.0
+        for kernel in _KERNELS[mode]:
+            workload = Workload(kernel, (plan.tokens(length), plan.intermediate), plan.dtype)
+            tiling: Tiling = default_tiling(workload, runner.device)
+            if provider == "tuned":
+                served = index.answer(ask(kernel, workload.shape, plan.dtype, runner.device))
+                if served.origin == "default":
+                    reason = f"{served.reason}: run `geglu-tune sweep` for {workload.shape_text}"
+                    yield Missing(provider, length, reason)
+                    return
+                if served.origin == "nearest":
+                    yield Note(provider, length, f"{kernel} is {served.reason}")
+                tiling = served.replace()
+            (measurement,) = runner.run(workload, [tiling])
+            if measurement.status is not Status.OK or measurement.time_us is None:
+                yield Missing(provider, length, f"{kernel}: {measurement.status.value}, {measurement.reason}")
+                return
+            total += measurement.time_us / 1000
+        yield Point(provider, mode, "speed", length, total, total, total)

@@ -82,6 +82,28 @@ def test_the_prs_numbers_are_shown_and_their_single_samples_marked(geglu_tune):
     assert "ours: the matrix products of an MLP need a card" in geglu_tune("bench", "--compare", str(PR)).stderr
 
 
+def test_options_choose_among_the_records_of_a_file(geglu_tune):
+    arguments = ("--import", str(PR), "--mode", "forward", "--metric", "memory", "--provider", "liger")
+    (record,) = json.loads(geglu_tune("bench", *arguments, "--format", "json").stdout)
+    assert (record["kernel_operation_mode"], record["metric_name"]) == ("forward", "memory")
+    assert record["kernel_provider"] == "liger"
+    compared = geglu_tune("bench", "--compare", str(PR), "--mode", "forward", "--metric", "speed", "--format", "json")
+    assert [entry["kernel_provider"] for entry in json.loads(compared.stdout)] == ["liger", "huggingface"]
+
+
+@pytest.mark.parametrize("chart", [(), ("--chart", "none.png")])
+def test_nothing_to_show_is_a_failure_and_said(geglu_tune, chart):
+    nothing = geglu_tune("bench", "--import", str(PR), "--provider", "tuned", *chart)
+    assert nothing.exit_code == 1
+    assert f"error: no record of {PR} is of what was asked for: drop a filter" in nothing.stderr
+    alone = geglu_tune("bench", *SMALL, "--provider", "liger", *chart)
+    assert alone.exit_code == 1
+    assert alone.stderr.splitlines() == [
+        "liger: only compiled kernels can be timed without a card",
+        "error: no provider could run",
+    ]
+
+
 def test_on_a_card_the_prs_numbers_stand_beside_ours(geglu_tune, card):
     """Their T are other ones here: a number that is not there is a dash."""
     result = geglu_tune("bench", "--device", "npu:0", "--compare", str(PR), "--provider", "default", *MLP)

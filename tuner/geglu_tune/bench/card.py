@@ -11,7 +11,7 @@ from torch import Tensor
 from geglu_kernels.specs import DTYPE_BYTES
 from geglu_tune.bench.memory import LIBRARIES, MIB, Sizes, expected_mib
 from geglu_tune.bench.points import Missing, Note, Outcome, Plan, Point
-from geglu_tune.bench.providers import MEMORY_KIND, MLP, Provider, ProviderMissingError, Question, open_provider
+from geglu_tune.bench.providers import MLP, Provider, ProviderMissingError, Question, memory_kind, open_provider
 from geglu_tune.devices.compilelog import last_line
 from geglu_tune.devices.measured.adapter import Accelerator
 from geglu_tune.devices.measured.clock import Clock
@@ -128,7 +128,7 @@ def _memory(plan: Plan, provider: Provider, accelerator: Accelerator, length: in
         finally:
             del step
         peak = (accelerator.peak_bytes() - before) / MIB
-        kind = MEMORY_KIND.get(provider.name)
+        kind = memory_kind(provider.name, accelerator.place.type)
         expected = expected_mib(kind, mode, sizes, library) if kind and library else None
         yield Point(provider.name, mode, "memory", length, peak, peak, peak, expected)
 

@@ -118,5 +118,14 @@ _OPENERS = {
     "tuned": _tuned,
     "torch_compile": _torch_compile,
 }
-MEMORY_KIND = {"huggingface": "eager", "default": "fused", "tuned": "fused"}
-"""How much memory each takes, as `memory.expected_mib` calls it; the others decide that for themselves."""
+_MEMORY_KINDS = {"huggingface": "eager", "default": "fused", "tuned": "fused"}
+
+
+def memory_kind(name: str, device_kind: str) -> str | None:
+    """How much memory a provider takes, as `memory.expected_mib` calls it; None where only it knows.
+
+    Liger-Kernel's Ascend kernel is as ours; the one for GPUs writes over its inputs.
+    """
+    if name == "liger" and device_kind == "npu":
+        return "fused"
+    return _MEMORY_KINDS.get(name)

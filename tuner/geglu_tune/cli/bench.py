@@ -72,19 +72,23 @@ def bench(
         check_installed()
     from geglu_tune.bench.records import read_records
 
-    theirs = [] if compare is None else read_records(compare)
+    theirs = [] if compare is None else _matching(read_records(compare), mode, metric)
     outcomes: list[Outcome] = []
     if imported is not None:
-        ours = read_records(imported)
+        ours = _matching(read_records(imported), mode, metric, provider)
     else:
         ours = _run(plan, device, db, outcomes, may_be_none=bool(theirs))
     _print(ours, theirs, outcomes, form)
+    if not ours and not theirs:
+        raise GegluTuneError(
+            f"no record of {imported} is of what was asked for: drop a filter" if imported else "no provider could run"
+        )
     if chart is not None:
         from geglu_tune.bench.chart import draw
 
         draw(ours or theirs, chart)
         print(f"drew {chart}", file=sys.stderr)
-    return ExitStatus.DONE if ours or theirs else ExitStatus.FAILED
+    return ExitStatus.DONE
 
 
 def _chosen(what: str, given: list[str] | None, known: tuple[str, ...]) -> tuple[str, ...]:
@@ -93,6 +97,19 @@ def _chosen(what: str, given: list[str] | None, known: tuple[str, ...]) -> tuple
         if name not in known:
             raise UsageError(f"unknown {what} '{name}' here: choose from {', '.join(known)}")
     return tuple(name for name in known if not given or name in given)
+
+
+def _matching(
+    records: list[Record], mode: list[str] | None, metric: list[str] | None, provider: list[str] | None = None
+) -> list[Record]:
+    """Those that were asked for; all where nothing was."""
+    return [
+        record
+        for record in records
+        if (not mode or record.kernel_operation_mode in mode)
+        and (not metric or record.metric_name in metric)
+        and (not provider or record.kernel_provider in provider)
+    ]
 
 
 def _run(plan: Plan, device: str, db: Path | None, outcomes: list[Outcome], *, may_be_none: bool) -> list[Record]:

@@ -30,7 +30,11 @@ def print_records(records: Sequence[Record], compared: Sequence[Record] = (), po
             for some in (records, compared)
         )
         console.print(Text(_title(mode, metric, [*ours, *theirs]), style="bold"))
-        console.print(_table(ours, theirs, [p for p in points if (p.mode, p.metric) == (mode, metric)]))
+        mine = [point for point in points if (point.mode, point.metric) == (mode, metric)]
+        table = _table(ours, theirs, mine, spread=True)
+        if console.measure(table, options=console.options.update(max_width=_WIDE)).maximum > console.width:
+            table = _table(ours, theirs, mine, spread=False)
+        console.print(table)
         for remark in _remarks(ours, theirs):
             console.print(Text(remark))
         console.print()
@@ -56,7 +60,8 @@ def _title(mode: str, metric: str, records: Sequence[Record]) -> str:
     )
 
 
-def _table(ours: Sequence[Record], theirs: Sequence[Record], points: Sequence[Point]) -> Table:
+def _table(ours: Sequence[Record], theirs: Sequence[Record], points: Sequence[Point], *, spread: bool) -> Table:
+    """With the 20th and 80th percentile, if there is room for the `spread`."""
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
     table.add_column("T", justify="right")
     for record in [*ours, *theirs]:
@@ -66,7 +71,7 @@ def _table(ours: Sequence[Record], theirs: Sequence[Record], points: Sequence[Po
     for name in by_formula:
         table.add_column(f"{name}\nby formula", justify="right")
     for x in sorted({x for record in [*ours, *theirs] for x in record.x_values}):
-        cells = [_cell(record, x) for record in [*ours, *theirs]]
+        cells = [_cell(record, x, spread=spread) for record in [*ours, *theirs]]
         formulas = [
             _number(expected.get((name, int(x)))) for name in dict.fromkeys(provider for provider, _ in expected)
         ]
@@ -79,7 +84,7 @@ def _header(record: Record, *, of_file: bool) -> str:
     return f"{record.kernel_provider}\n{record.gpu_name if of_file else source}"
 
 
-def _cell(record: Record, x: float) -> str:
+def _cell(record: Record, x: float, *, spread: bool) -> str:
     if x not in record.x_values:
         return "-"
     index = record.x_values.index(x)
@@ -88,7 +93,7 @@ def _cell(record: Record, x: float) -> str:
         return "-"
     if record.one_sample:
         return f"{_number(middle)}{ONE_SAMPLE}"
-    return _number(middle) if low == high else f"{_number(middle)} ({_number(low)} to {_number(high)})"
+    return _number(middle) if low == high or not spread else f"{_number(middle)} ({_number(low)} to {_number(high)})"
 
 
 def _number(value: float | None) -> str:

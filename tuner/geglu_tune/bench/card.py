@@ -12,11 +12,11 @@ from geglu_kernels.specs import DTYPE_BYTES
 from geglu_tune.bench.memory import LIBRARIES, MIB, Sizes, expected_mib
 from geglu_tune.bench.points import Missing, Note, Outcome, Plan, Point
 from geglu_tune.bench.providers import MLP, Provider, ProviderMissingError, Question, memory_kind, open_provider
-from geglu_tune.devices.compilelog import last_line
 from geglu_tune.devices.measured.adapter import Accelerator
 from geglu_tune.devices.measured.clock import Clock
 from geglu_tune.devices.measured.messages import Rules
 from geglu_tune.devices.measured.tensors import DTYPES
+from geglu_tune.devices.measured.torch_accelerator import explain, is_out_of_memory
 from geglu_tune.serving.index import Index
 
 _SECONDS = 60.0
@@ -42,7 +42,7 @@ def run(plan: Plan, accelerator: Accelerator, index: Index) -> Iterator[Outcome]
             except ProviderMissingError as error:
                 yield Missing(name, length, str(error))
             except Exception as error:  # compilers, drivers and other people's packages raise what they like
-                yield Missing(name, length, _explain(error))
+                yield Missing(name, length, explain(error))
             else:
                 providers.append(provider)
                 if provider.note:
@@ -65,7 +65,7 @@ def _speeds(
         steps = [_step(plan, provider, accelerator, length, mode) for provider in providers]
         series = clock.compare([_launch(step) for step in steps], rules).samples
     except Exception as error:
-        if not _is_out_of_memory(error):
+        if not is_out_of_memory(error):
             raise
         steps = []
         accelerator.release()
@@ -92,9 +92,9 @@ def _one_by_one(
             step = _step(plan, provider, accelerator, length, mode)
             (samples,) = clock.compare([_launch(step)], rules).samples
         except Exception as error:
-            if not _is_out_of_memory(error):
+            if not is_out_of_memory(error):
                 raise
-            yield Missing(provider.name, length, f"{mode}: {_explain(error)}")
+            yield Missing(provider.name, length, f"{mode}: {explain(error)}")
         else:
             yield Note(provider.name, length, f"{mode} was not timed in turns with the others, for want of memory")
             yield _point(provider.name, mode, length, samples)
@@ -121,9 +121,9 @@ def _memory(plan: Plan, provider: Provider, accelerator: Accelerator, length: in
                 step()
             accelerator.synchronize()
         except Exception as error:
-            if not _is_out_of_memory(error):
+            if not is_out_of_memory(error):
                 raise
-            yield Missing(provider.name, length, f"{mode}: {_explain(error)}")
+            yield Missing(provider.name, length, f"{mode}: {explain(error)}")
             continue
         finally:
             del step
@@ -176,11 +176,3 @@ def _kernel_step(plan: Plan, provider: Provider, accelerator: Accelerator, lengt
 
 def _launch(step: Step) -> Callable[[int], object]:
     return lambda i: step()
-
-
-def _is_out_of_memory(error: Exception) -> bool:
-    return isinstance(error, torch.OutOfMemoryError) or "out of memory" in str(error).lower()
-
-
-def _explain(error: Exception) -> str:
-    return f"{type(error).__name__}: {last_line(str(error))}"

@@ -62,10 +62,14 @@ class TorchAccelerator:
 
     def out_of_memory(self, error: Exception) -> Failed | None:
         """The failure, if it is that; gives back what torch holds without need."""
-        if not isinstance(error, torch.OutOfMemoryError) and "out of memory" not in str(error).lower():
+        if not is_out_of_memory(error):
             return None
         self._module.empty_cache()
         return Failed(Status.OUT_OF_MEMORY, explain(error))
+
+
+def is_out_of_memory(error: Exception) -> bool:
+    return isinstance(error, torch.OutOfMemoryError) or "out of memory" in str(error).lower()
 
 
 def explain(error: Exception) -> str:

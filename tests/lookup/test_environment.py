@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import tempfile
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 import geglu_tune
+import geglu_tune.serving.required
 from geglu_tune import lookup
 from geglu_tune.errors import GegluTuneError
 from geglu_tune.store import Store
 from geglu_tune.tiling import Tiling
-from store.builders import DEVICE, FORWARD, MEASURED, VIRTUAL, keep_best
+from store.builders import DEVICE, FORWARD, MEASURED, VIRTUAL, keep_best, unprivileged
 
 TUNED = Tiling(6144, 38, form="sigmoid")
 
@@ -108,6 +111,20 @@ class TestRequired:
         monkeypatch.setenv("GEGLU_TUNE_REQUIRE", "exact")
         with pytest.raises(GegluTuneError, match="is not a SQLite database"):
             ask()
+
+    def test_a_database_that_can_only_be_read_is_told_of_too(self, monkeypatch: pytest.MonkeyPatch):
+        ask()  # imports what an unprivileged user may not be able to read here
+        geglu_tune.reload()
+        monkeypatch.setenv("GEGLU_TUNE_REQUIRE", "exact")
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "a.db"
+            with Store.open(path, create=True) as store:
+                keep_best(store, TUNED, workload=replace(FORWARD, shape=(1000,)))
+            Path(folder).chmod(0o555)
+            monkeypatch.setenv("GEGLU_TUNE_DB", str(path))
+            with unprivileged(), pytest.raises(GegluTuneError, match=r"differs in n \(1000 instead of 90177536\)"):
+                ask()
+            Path(folder).chmod(0o755)
 
     def test_disabled_is_the_reason_then(self, database: Store, monkeypatch: pytest.MonkeyPatch):
         keep_best(database, TUNED)

@@ -15,9 +15,10 @@ from geglu_tune.socs import family
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from typing import Any
+    from collections.abc import Callable, Iterator
+    from typing import Any, TypeVar
 
+    T = TypeVar("T")
     Row = dict[str, Any]
 
 Error = _sqlite3.Error
@@ -78,6 +79,16 @@ def find(path: str, question: Question) -> Found | None:
     Raises:
         GegluTuneError, Error, OSError: the file cannot be used.
     """
+    return _read(path, lambda connection: _Reader(connection, path, question).find())
+
+
+def all_rows(path: str, question: Question) -> list[Row]:
+    """Every row of the kernel, whatever its dtype, size and device; for telling what is missing. Raises as find()."""
+    return _read(path, lambda connection: list(_Reader(connection, path, question).all_rows())) or []
+
+
+def _read(path: str, reading: Callable[[Any], T]) -> T | None:
+    """What is read through a connection to the file; None if there is no file, or an empty one."""
     if not has_database(path):
         return None
     before = at_rest(path)
@@ -85,36 +96,21 @@ def find(path: str, question: Question) -> Found | None:
         # To read a WAL database SQLite makes files beside it, which it may not be allowed to and which it would leave.
         # Not so where nobody has it open for writing, and nobody did until the answer was there.
         try:
-            found = _find(path, "mode=ro&immutable=1", question)
+            found = _connected(path, "mode=ro&immutable=1", reading)
         except Error:
             if at_rest(path) == before:
                 raise
         else:
             if at_rest(path) == before:
                 return found
-    return _find(path, "mode=ro", question)
+    return _connected(path, "mode=ro", reading)
 
 
-def _find(path: str, mode: str, question: Question) -> Found:
-    connection = _connect(path, mode)
-    try:
-        return _Reader(connection, path, question).find()
-    finally:
-        connection.close()
-
-
-def _connect(path: str, mode: str) -> Any:
+def _connected(path: str, mode: str, reading: Callable[[Any], T]) -> T:
     quoted = os.path.abspath(path).replace("%", "%25").replace("?", "%3f").replace("#", "%23")
-    return _sqlite3.connect(f"file:{quoted}?{mode}", uri=True, timeout=_BUSY_TIMEOUT_S)
-
-
-def all_rows(path: str, question: Question) -> list[Row]:
-    """Every row of the kernel, whatever its dtype, size and device; for telling what is missing. Raises as find()."""
-    if not has_database(path):
-        return []
-    connection = _connect(path, "mode=ro")
+    connection = _sqlite3.connect(f"file:{quoted}?{mode}", uri=True, timeout=_BUSY_TIMEOUT_S)
     try:
-        return list(_Reader(connection, path, question).all_rows())
+        return reading(connection)
     finally:
         connection.close()
 

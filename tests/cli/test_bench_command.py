@@ -104,6 +104,18 @@ def test_nothing_to_show_is_a_failure_and_said(geglu_tune, chart):
     ]
 
 
+def test_bare_kernels_and_mlps_never_share_a_table(geglu_tune, tuned):
+    """The PR's numbers are of whole MLPs."""
+    result = geglu_tune("bench", *SMALL, "--mode", "forward", "--compare", str(PR), "--metric", "speed")
+    tables = result.stdout.split("\n\n")
+    (bare,) = [table for table in tables if "of the bare kernel" in table]
+    (mlp,) = [table for table in tables if "of the MLP" in table]
+    assert "virtual" in bare
+    assert "10.684*" not in bare
+    assert "10.684*" in mlp
+    assert "virtual" not in mlp
+
+
 def test_on_a_card_the_prs_numbers_stand_beside_ours(geglu_tune, card):
     """Their T are other ones here: a number that is not there is a dash."""
     result = geglu_tune("bench", "--device", "npu:0", "--compare", str(PR), "--provider", "default", *MLP)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from geglu_kernels.specs import KERNELS
 from geglu_tune.bench.curves import TORCH_NAMES, is_virtual
-from geglu_tune.bench.records import Record, modes_of
+from geglu_tune.bench.records import Record, groups_of
 from geglu_tune.errors import GegluTuneError
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ def gbps(record: Record) -> list[float]:
     Raises ValueError for the record of a whole MLP, where other things take most of the time.
     """
     config = record.config
-    if not config.get("kernel_only") or record.metric_name != "speed":
+    if not record.kernel_only or record.metric_name != "speed":
         raise ValueError("only the time of a bare kernel is a bandwidth")
     dtype = {name: dtype for dtype, name in TORCH_NAMES.items()}[config["dtype"]]
     kernels = [KERNELS[name] for name in _PASSES[record.kernel_operation_mode]]
@@ -103,10 +103,10 @@ Panel = tuple[str, str, list[tuple[Record, Sequence[float]]]]
 def _panels(records: Sequence[Record]) -> list[Panel]:
     """Title, unit and curves of each."""
     panels: list[Panel] = []
-    for mode, metric in modes_of(records):
-        mine = [r for r in records if (r.kernel_operation_mode, r.metric_name) == (mode, metric)]
+    for mine in groups_of(records):
+        mode, metric = mine[0].kernel_operation_mode, mine[0].metric_name
         panels.append((f"{mode}: {metric}", mine[0].metric_unit, [(record, record.y_values_50) for record in mine]))
-        if metric == "speed" and mine[0].config.get("kernel_only"):
+        if metric == "speed" and mine[0].kernel_only:
             panels.append((f"{mode}: bandwidth", "GB/s", [(record, gbps(record)) for record in mine]))
     return panels
 
@@ -124,7 +124,7 @@ def _curve(axis: Axes, record: Record, values: Sequence[float]) -> None:
 
 def _caption(records: Sequence[Record]) -> str:
     config = records[0].config
-    what = "bare kernels" if config.get("kernel_only") else f"MLP, hidden {config.get('hidden_size')}"
+    what = "bare kernels" if records[0].kernel_only else f"MLP, hidden {config.get('hidden_size')}"
     source = "virtual: no measurement" if is_virtual(records[0]) else "measured"
     return (
         f"{records[0].gpu_name}, {source}; {what}, batch {config.get('bsz')}, intermediate "

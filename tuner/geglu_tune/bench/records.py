@@ -46,6 +46,11 @@ class Record:
         return dict(json.loads(self.extra_benchmark_config_str))
 
     @property
+    def kernel_only(self) -> bool:
+        """Whether it is of a bare kernel and not of a whole MLP."""
+        return bool(self.config.get("kernel_only"))
+
+    @property
     def one_sample(self) -> bool:
         """Whether each time is of a single run: its quantiles are the same number, and nobody knows how it varies."""
         if "samples" in self.config:
@@ -103,6 +108,10 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
-def modes_of(records: Sequence[Record]) -> list[tuple[str, str]]:
-    """(mode, metric) as they come."""
-    return list(dict.fromkeys((record.kernel_operation_mode, record.metric_name) for record in records))
+def groups_of(records: Sequence[Record]) -> list[list[Record]]:
+    """What can stand in one table or picture: of one mode and metric, and all of bare kernels or all of whole MLPs."""
+    groups: dict[tuple[str, str, bool], list[Record]] = {}
+    for record in records:
+        key = (record.kernel_operation_mode, record.metric_name, record.kernel_only)
+        groups.setdefault(key, []).append(record)
+    return list(groups.values())

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from geglu_tune.bench.curves import faster, is_virtual
 from geglu_tune.bench.points import Missing, Note, Point
-from geglu_tune.bench.records import Record, modes_of
+from geglu_tune.bench.records import Record, groups_of
 
 _WIDE = 10_000
 ONE_SAMPLE = "*"
@@ -24,12 +24,11 @@ def print_records(records: Sequence[Record], compared: Sequence[Record] = (), po
     console = Console(highlight=False)
     if not console.is_terminal:
         console.width = _WIDE
-    for mode, metric in modes_of([*records, *compared]):
-        ours, theirs = (
-            [r for r in some if (r.kernel_operation_mode, r.metric_name) == (mode, metric)]
-            for some in (records, compared)
-        )
-        console.print(Text(_title(mode, metric, [*ours, *theirs]), style="bold"))
+    for group in groups_of([*records, *compared]):
+        ours, theirs = ([record for record in group if record in some] for some in (records, compared))
+        mode, metric = group[0].kernel_operation_mode, group[0].metric_name
+        for title in dict.fromkeys(map(_title, group)):
+            console.print(Text(title, style="bold"))
         mine = [point for point in points if (point.mode, point.metric) == (mode, metric)]
         table = _table(ours, theirs, mine, spread=True)
         if console.measure(table, options=console.options.update(max_width=_WIDE)).maximum > console.width:
@@ -51,12 +50,13 @@ def explanations(outcomes: Sequence[Missing | Note]) -> Iterator[str]:
         yield f"{provider}{where}: {text}"
 
 
-def _title(mode: str, metric: str, records: Sequence[Record]) -> str:
-    config = records[0].config
-    what = "bare kernel" if config.get("kernel_only") else "MLP"
+def _title(record: Record) -> str:
+    config = record.config
+    what = "bare kernel" if record.kernel_only else "MLP"
     return (
-        f"{mode}, {metric} of the {what} in {records[0].metric_unit}: batch {config.get('bsz')}, hidden "
-        f"{config.get('hidden_size')}, intermediate {config.get('intermediate_size')}, {config.get('dtype')}"
+        f"{record.kernel_operation_mode}, {record.metric_name} of the {what} in {record.metric_unit}: batch "
+        f"{config.get('bsz')}, hidden {config.get('hidden_size')}, intermediate {config.get('intermediate_size')}, "
+        f"{config.get('dtype')}"
     )
 
 

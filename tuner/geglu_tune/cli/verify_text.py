@@ -39,24 +39,24 @@ def print_findings(findings: Sequence[Finding], device: str) -> None:
 
 
 def _table(findings: Sequence[Finding]) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
     for left in ("form", "tensor"):
         table.add_column(left)
-    for right in ("max error", "ulp", "in norm", "of bound", "margin", "least atol", "recommended", ""):
+    for right in ("max\nerror", "ulp", "in\nnorm", "of\nbound", "mar-\ngin", "least\natol", "recom-\nmended", ""):
         table.add_column(right, justify="right")
     for finding in findings:
         deviation = finding.deviation
-        margin = f"{1 / deviation.of_bound:.1f} x" if deviation.of_bound else "-"
+        margin = f"{1 / deviation.of_bound:.1f}x" if deviation.of_bound else "-"
         table.add_row(
             finding.form,
             deviation.tensor,
-            f"{deviation.max_error:.3g}",
-            f"{deviation.ulps:.2f}",
+            f"{deviation.max_error:.2g}",
+            f"{deviation.ulps:.1f}",
             f"{deviation.frobenius:.1e}",
             f"{deviation.of_bound:.2f}",
             margin,
-            f"{deviation.atol:.1e}",
-            f"{deviation.recommended_atol:.1e}",
+            f"{deviation.atol:.2g}",
+            f"{deviation.recommended_atol:.2g}",
             "" if deviation.ok else "WRONG",
         )
     return table

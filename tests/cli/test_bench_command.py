@@ -149,7 +149,7 @@ def test_a_chart_is_drawn(geglu_tune, tuned, tmp_path, chart):
 def test_a_chart_that_cannot_be_written_is_one_line(geglu_tune, tuned, tmp_path):
     result = geglu_tune("bench", "--import", str(PR), "--chart", str(tmp_path / "nowhere" / "chart.png"))
     assert result.exit_code == 1
-    assert "cannot write the chart" in result.stderr
+    assert "cannot write" in result.stderr
 
 
 @pytest.mark.parametrize(

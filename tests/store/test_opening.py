@@ -155,7 +155,7 @@ def test_a_database_locked_by_another_is_one_line(tmp_path: Path, monkeypatch: p
     with Store.open(path, create=True) as store:
         other = sqlite3.connect(path)
         other.execute("begin immediate")
-        with pytest.raises(GegluTuneError, match=r"cannot use the database .*: database is locked"):
+        with pytest.raises(GegluTuneError, match=r"the database .* is locked by another program"):
             store.start_sweep({})
         other.close()
         assert store.start_sweep({}) == 1

@@ -7,6 +7,13 @@ import stat
 
 from geglu_tune.errors import GegluTuneError
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import TypeVar
+
+    T = TypeVar("T")
+
 APPLICATION_ID = 0x47474C55
 """'GGLU' in the file's header: tells our files from every other SQLite file."""
 
@@ -47,6 +54,29 @@ def at_rest(path: str | os.PathLike[str]) -> tuple[int, int] | None:
         return None
     status = os.stat(path)
     return status.st_mtime_ns, status.st_size
+
+
+def read_still(path: str | os.PathLike[str], reading: Callable[[str], T], error: type[Exception]) -> T:
+    """What is read from the file, without a trace of it.
+
+    To read a WAL database SQLite makes files beside it, which it may not be allowed to and which it would leave. Not so
+    where nobody has it open for writing, and nobody did until the answer was there.
+
+    Args:
+        reading: takes the parameters of an SQLite URI to read with.
+        error: what it raises of the file.
+    """
+    before = at_rest(path)
+    if before is not None:
+        try:
+            found = reading("mode=ro&immutable=1")
+        except error:
+            if at_rest(path) == before:
+                raise
+        else:
+            if at_rest(path) == before:
+                return found
+    return reading("mode=ro")
 
 
 def refuse_newer(path: str | os.PathLike[str], version: int) -> None:

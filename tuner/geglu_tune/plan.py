@@ -66,10 +66,8 @@ def plan(
 
 def _stored(store: Store, runner: Runner, workload: Workload, seed: int, trials: int) -> tuple[int, bool]:
     """How many trials there are, and whether a search of so many has come to its end with them."""
-    mine = (provenance_of(runner, workload.kernel), seed)
-    trials_of = store.all_trials(
-        kernel=workload.kernel, dtype=workload.dtype, shape=workload.shape, soc=runner.device.soc
-    )
-    studies = [study for study, _ in trials_of if (study.provenance, study.seed) == mine]
-    best = store.best_of(studies[0]) if studies else None
-    return len(studies), best is not None and (best.searched or 0) >= trials
+    study = store.find_study(workload, provenance_of(runner, workload.kernel), seed)
+    if study is None:
+        return 0, False
+    best = store.best_of(study)
+    return len(store.trials(study)), best is not None and (best.searched or 0) >= trials

@@ -179,14 +179,9 @@ class Study:
         mine, pilot = self._study, self._pilot
         if pilot.n == self._workload.n:
             return []
-        trials = self._store.all_trials(
-            kernel=pilot.kernel, dtype=pilot.dtype, shape=pilot.shape, soc=mine.provenance.device.soc
-        )
-        return [
-            Prior(pilot.n, trial.tiling, trial.measurement)
-            for study, trial in trials
-            if study.provenance == mine.provenance and study.seed == mine.seed
-        ]
+        study = self._store.find_study(pilot, mine.provenance, mine.seed)
+        trials = self._store.trials(study) if study else []
+        return [Prior(pilot.n, trial.tiling, trial.measurement) for trial in trials]
 
     def _try(self, search: Search | _Listed, runner: Runner, trials: int, limit: Limit) -> End:
         stored = {trial.tiling: trial for trial in self._trials}
@@ -234,7 +229,7 @@ class Study:
                 return replace(
                     measurement,
                     status=Status.PRUNED,
-                    reason=f"same program as trial {trial.number}",
+                    reason=f"same program as with {_difference(trial.tiling, tiling)}",
                     time_us=trial.measurement.time_us,
                 )
         return measurement
@@ -288,6 +283,17 @@ class _Listed:
 
     def tell(self, tiling: Tiling, measurement: Measurement) -> None:
         """Whatever comes of it, nothing more is asked for."""
+
+
+def _difference(tiling: Tiling, other: Tiling) -> str:
+    """What a tiling has otherwise; told by name, as numbers of trials mean nothing in another database."""
+    theirs = other.asdict()
+    words = {True: "on", False: "off"}
+    return ", ".join(
+        f"{name} {words[value] if isinstance(value, bool) else value}"
+        for name, value in tiling.asdict().items()
+        if value != theirs[name]
+    )
 
 
 def pick_best(trials: Sequence[TrialRecord], default: Tiling) -> TrialRecord | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import math
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,6 +12,7 @@ from geglu_kernels.specs import KERNELS
 from geglu_tune.bench.curves import TORCH_NAMES, is_virtual
 from geglu_tune.bench.records import Record, groups_of
 from geglu_tune.errors import GegluTuneError
+from geglu_tune.files import write_whole
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -71,12 +73,14 @@ def draw(records: Sequence[Record], path: Path) -> None:
     figure.legend(handles, labels, loc="upper center", ncols=len(labels), frameon=False, bbox_to_anchor=(0.5, 0.995))
     figure.text(0.01, 0.005, _caption(records), fontsize=7)
     figure.tight_layout(rect=(0, 0.03, 1, 0.94))
+    drawn = io.BytesIO()
     try:
-        figure.savefig(path, dpi=150)
-    except (OSError, ValueError) as error:
-        raise GegluTuneError(f"cannot write the chart {path}: {error}; name a file that ends in .png") from error
+        figure.savefig(drawn, dpi=150, format=path.suffix.removeprefix(".") or "png")
+    except ValueError as error:
+        raise GegluTuneError(f"cannot draw the chart {path}: {error}; name a file that ends in .png") from error
     finally:
         plt.close(figure)
+    write_whole(path, drawn.getvalue())
 
 
 def gbps(record: Record) -> list[float]:

@@ -2,20 +2,31 @@
 
 from __future__ import annotations
 
+import errno
+import os
+import signal
 import sys
 import traceback
 from collections.abc import Sequence
-from typing import Any, NoReturn
+from contextlib import suppress
+from types import FrameType
+from typing import Annotated, Any, NoReturn
 
 import typer
 from typer.core import TyperGroup
 
-from geglu_tune.cli import bench, calibrate, doctor, explain, lookup, show, sweep, verify
+from geglu_tune import __version__
+from geglu_tune.cli import bench, calibrate, doctor, explain, export, importing, lookup, merge, show, sweep, verify
 from geglu_tune.cli.options import ExitStatus
 from geglu_tune.errors import GegluTuneError, UsageError
+from geglu_tune.printable import printable
 
 # The base of the command-line parser's errors. Typer has moved it between releases, its subclass has stayed.
 _ParserError: type[Exception] = typer.BadParameter.__mro__[2]
+
+
+# What a full disk, a closed or broken pipe and a broken device say: not for us to mend.
+_OUTSIDE = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EBADF, errno.EPIPE)
 
 
 class _OneLineErrors(TyperGroup):
@@ -25,13 +36,16 @@ class _OneLineErrors(TyperGroup):
         args = list(sys.argv[1:] if args is None else args) or ["--help"]
         try:
             status = super().main(args, *rest, **{**options, "standalone_mode": False})
+            sys.stdout.flush()  # while it can still be told that this fails
         except (KeyboardInterrupt, typer.Abort):
             status = ExitStatus.INTERRUPTED
         except Exception as error:
             if "--debug" in args:
                 traceback.print_exc()
             message, status = _explain(error)
-            print(f"error: {message}", file=sys.stderr)
+            if message:
+                with suppress(OSError):
+                    print(f"error: {message}", file=sys.stderr)
         sys.exit(status)
 
 
@@ -39,19 +53,30 @@ def _explain(error: Exception) -> tuple[str, ExitStatus]:
     if isinstance(error, _ParserError):
         context = getattr(error, "ctx", None)
         command = context.command_path if context else "geglu-tune"
-        text = " ".join(error.format_message().split())  # type: ignore[attr-defined]
+        text = printable(error.format_message())  # type: ignore[attr-defined]
         return f"{text.rstrip('.')} (see `{command} --help`)", ExitStatus.WRONG_USAGE
     if isinstance(error, UsageError):
-        return str(error), ExitStatus.WRONG_USAGE
+        return printable(str(error)), ExitStatus.WRONG_USAGE
     if isinstance(error, GegluTuneError):
-        return str(error), ExitStatus.FAILED
-    text = " ".join(str(error).split())
+        return printable(str(error)), ExitStatus.FAILED
+    if isinstance(error, OSError) and error.errno in _OUTSIDE:
+        _give_up_output()
+        if error.errno == errno.EPIPE:
+            return "", ExitStatus.FAILED  # who has closed the pipe wants to hear no more
+        where = error.filename or "the output"
+        return f"cannot write {where}: {error.strerror}; what is in the database stays there", ExitStatus.FAILED
+    text = printable(str(error))
     return f"{type(error).__name__}: {text} (a fault of geglu-tune; --debug shows where)", ExitStatus.FAILED
+
+
+def _give_up_output() -> None:
+    """What is still to be written would fail again, with a traceback, when the interpreter ends."""
+    with suppress(OSError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
 
 
 app = typer.Typer(
     name="geglu-tune",
-    help="Find, keep and look up the best tiling of GEGLU kernels on an Ascend 910B4.",
     cls=_OneLineErrors,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -64,8 +89,42 @@ app.command("verify")(verify.verify)
 app.command("bench")(bench.bench)
 app.command("calibrate")(calibrate.calibrate)
 app.command("doctor")(doctor.doctor)
+app.command("export")(export.export)
+app.command("import")(importing.import_file)
+app.command("merge")(merge.merge)
+
+
+def _print_version(asked: bool) -> None:
+    if asked:
+        print(f"geglu-tune {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    """Find, keep and look up the best tiling of GEGLU kernels on an Ascend 910B4."""
 
 
 def main() -> NoReturn:
+    signal.signal(signal.SIGTERM, _interrupt)  # what a batch system sends first
+    _be_able_to_print()
     app(prog_name="geglu-tune")
     raise AssertionError("the command line ends by itself")
+
+
+def _interrupt(number: int, frame: FrameType | None) -> NoReturn:
+    raise KeyboardInterrupt
+
+
+def _be_able_to_print() -> None:
+    """A terminal that lacks a character gets a question mark, and a closed stream costs nothing but what it shows."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:  # closed before Python began; its number must not go to the next file that is opened
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: PTH123, SIM115
+        else:
+            stream.reconfigure(errors="replace")

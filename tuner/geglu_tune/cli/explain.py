@@ -13,7 +13,8 @@ import typer
 from geglu_kernels.specs import LOOP_ORDERS
 from geglu_tune.cli import options
 from geglu_tune.cli.options import DebugOption, ExitStatus, JsonOption
-from geglu_tune.errors import GegluTuneError, UsageError
+from geglu_tune.errors import UsageError
+from geglu_tune.files import write_whole
 from geglu_tune.tiling import Device, Source, Workload
 
 if TYPE_CHECKING:
@@ -124,8 +125,5 @@ def _write_png(explanation: Explanation, path: Path) -> None:
 
 
 def _write(path: Path, content: bytes) -> None:
-    try:
-        path.write_bytes(content)
-    except OSError as error:
-        raise GegluTuneError(f"cannot write {path}: {error.strerror}; name a file in a folder that exists") from error
+    write_whole(path, content)
     print(f"wrote {path}", file=sys.stderr)

@@ -69,15 +69,25 @@ def doubts(bests: Iterable[Record]) -> Iterator[str]:
     bests = list(bests)
     for reason, many in Counter(best["stale"] for best in bests if best["stale"]).items():
         yield f"{many} of {len(bests)} are stale, as {reason}: time them again with `geglu-tune sweep --stale`"
-    for best in bests:
-        if best["regret"] is not None and best["regret"] > UNSURE:
-            workload = f"{best['kernel']} {best['shape']} {best['dtype']}"
-            percent = f"{100 * best['regret']:.1f}%"
-            if best["source"] == Source.MEASURED.value:
-                yield f"{workload}: its times are only known to {percent}; try --fresh when the machine is quiet"
-            else:
-                device = best["device"]
-                yield f"{workload}: what is unsure about {device} leaves {percent} of regret; only a card can tell"
+    unsure = [best for best in bests if best["regret"] is not None and best["regret"] > UNSURE]
+    for source, what in ((Source.VIRTUAL, _VIRTUAL_DOUBT), (Source.MEASURED, _MEASURED_DOUBT)):
+        mine = [best for best in unsure if best["source"] == source.value]
+        if len(mine) > _MANY:
+            worst = max(mine, key=lambda best: best["regret"])
+            yield f"{len(mine)} bests have over {UNSURE:.0%} of regret, most of all {what.format(**_named(worst))}"
+        else:
+            yield from (what.format(**_named(best)) for best in mine)
+
+
+_MANY = 4
+"""More lines of doubt of one kind are one line."""
+_VIRTUAL_DOUBT = "{workload}: what is unsure about {device} leaves {percent} of regret; only a card can tell"
+_MEASURED_DOUBT = "{workload}: its times are only known to {percent}; try --fresh when the machine is quiet"
+
+
+def _named(best: Record) -> Record:
+    workload = f"{best['kernel']} {best['shape']} {best['dtype']}"
+    return {"workload": workload, "device": best["device"], "percent": f"{100 * best['regret']:.1f}%"}
 
 
 def of_trial(study: StudyRecord, trial: TrialRecord) -> Record:

@@ -38,7 +38,7 @@ def show(
     from geglu_tune.cli import records, tables
     from geglu_tune.store import Store
 
-    with Store.open(path, create=False) as store:
+    with Store.read(path) as store:
         found = _records(store, wanted, trials=trials)
         if not found:
             print(_why_nothing(store, wanted, trials=trials), file=sys.stderr)

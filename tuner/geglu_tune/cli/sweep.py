@@ -106,7 +106,7 @@ def sweep(
         virtual = f"no accelerator: using the virtual {runner.device.soc} (modelled times, not measured)"
         notice = virtual if device == "auto" and runner.source is Source.VIRTUAL else ""
         if plan:
-            stored = Store.open(path, create=False) if has_database(path) else None
+            stored = Store.read(path) if has_database(path) else None
             studies = make_plan(stored, runner, workloads, seed=seed, trials=trials, jobs=jobs, fresh=fresh)
             _say(notice)
             tables.print_records([records.of_plan(study, runner) for study in studies], tables.PLAN_LAYOUT, form)
@@ -156,7 +156,7 @@ def _stale_tilings(
     from geglu_tune.renewal import stale_bests, to_try_again
     from geglu_tune.store import Store
 
-    with Store.open(path, create=False) as store:
+    with Store.read(path) as store:
         found = stale_bests(store, runner, kernels=kernels, dtypes=dtypes, sizes=sizes)
     if not found:
         _say(f"nothing is stale: the compiler, driver and kernels are those of every {runner.source.value} row")

@@ -16,6 +16,7 @@ from rich.text import Text
 
 from geglu_tune.cli.options import Format
 from geglu_tune.cli.records import Record
+from geglu_tune.printable import printable
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,7 @@ def _percent(field: str) -> Callable[[Record], str]:
 
 
 def _text(field: str) -> Callable[[Record], str]:
-    return lambda record: str(record[field])
+    return lambda record: printable(str(record[field]))
 
 
 def _multibuffer(record: Record) -> str:
@@ -135,7 +136,13 @@ def _print_csv(records: Sequence[Record]) -> None:
     writer = csv.DictWriter(sys.stdout, fieldnames=list(records[0]), lineterminator="\n")
     writer.writeheader()
     for record in records:
-        writer.writerow({name: str(v).lower() if isinstance(v, bool) else v for name, v in record.items()})
+        writer.writerow({name: _csv_value(value) for name, value in record.items()})
+
+
+def _csv_value(value: object) -> object:
+    if isinstance(value, bool):
+        return str(value).lower()
+    return printable(value) if isinstance(value, str) else value
 
 
 def _print_markdown(records: Sequence[Record], layout: Layout) -> None:

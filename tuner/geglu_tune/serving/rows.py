@@ -9,7 +9,7 @@ import os
 from geglu_kernels.grid import MAX_GPU_PROGRAMS, MAX_PROGRAMS
 from geglu_kernels.launch import largest_block
 from geglu_kernels.specs import KERNELS, LOOP_ORDERS
-from geglu_tune.dbfile import at_rest, has_database
+from geglu_tune.dbfile import has_database, read_still
 from geglu_tune.serving.staleness import changed
 from geglu_tune.socs import family
 
@@ -91,19 +91,7 @@ def _read(path: str, reading: Callable[[Any], T]) -> T | None:
     """What is read through a connection to the file; None if there is no file, or an empty one."""
     if not has_database(path):
         return None
-    before = at_rest(path)
-    if before is not None:
-        # To read a WAL database SQLite makes files beside it, which it may not be allowed to and which it would leave.
-        # Not so where nobody has it open for writing, and nobody did until the answer was there.
-        try:
-            found = _connected(path, "mode=ro&immutable=1", reading)
-        except Error:
-            if at_rest(path) == before:
-                raise
-        else:
-            if at_rest(path) == before:
-                return found
-    return _connected(path, "mode=ro", reading)
+    return read_still(path, lambda mode: _connected(path, mode, reading), Error)
 
 
 def _connected(path: str, mode: str, reading: Callable[[Any], T]) -> T:
@@ -135,15 +123,20 @@ class _Reader:
         self._connection = connection
         self._path = path
         self._question = question
+        self._last_used: dict[int, str] = {}
+        """Of each provenance: when its toolchain was used last with its kernel."""
 
     def find(self) -> Found:
         target = self._question.target
         mine = [row for row in self._select(_PROVENANCES) if admits(target, row)]
+        last_used: dict[tuple[object, ...], str] = {}
         for row in mine:
             row["stale"] = self._changed(row)
+            last_used[_alike(row)] = max(str(row["used_at"]), last_used.get(_alike(row), ""))
+        self._last_used = {row["id"]: last_used[_alike(row)] for row in mine}
         own = [row for row in mine if is_own(row, target)]
         valid = [row for row in own if not row["stale"]]
-        exact = max(self._rows(valid, "and n = ?"), key=_rank, default=None)
+        exact = max(self._rows(valid, "and n = ?"), key=self._rank, default=None)
         if exact is not None:
             return Found(exact, [])
         tiers = []
@@ -168,7 +161,7 @@ class _Reader:
                 if row["n"] not in sizes and len(sizes) == NEIGHBOURS:
                     break
                 sizes.add(row["n"])
-                nearest[row["n"]] = max(nearest.get(row["n"], row), row, key=_rank)
+                nearest[row["n"]] = max(nearest.get(row["n"], row), row, key=self._rank)
         return [nearest[n] for n in sorted(nearest)]
 
     def _rows(self, provenances: list[Row], condition: str) -> Iterator[Row]:
@@ -181,6 +174,10 @@ class _Reader:
         for row in self._select(sql, question.kernel, question.dtype, min(question.n, _LARGEST_N)):
             if _is_sane(row):
                 yield {**row, "stale": stale[row["provenance_id"]], "database": self._path}
+
+    def _rank(self, row: Row) -> tuple[Any, ...]:
+        """Store.best's order, the one to serve last."""
+        return (row["source"] == "measured", self._last_used[row["provenance_id"]], -row["time_us"], -row["study_id"])
 
     def _select(self, sql: str, *values: object) -> Iterator[Row]:
         cursor = self._connection.execute(sql, values)
@@ -216,16 +213,15 @@ def _is_sane(row: Row) -> bool:
         and (row.get("num_warps") is None or isinstance(row["num_warps"], int))
         and isinstance(row["time_us"], float)
         and 0 < row["time_us"] < float("inf")
-        and isinstance(row["used_at"], str)
         and row["source"] in ("measured", "virtual")
         and row["form"] in KERNELS[row["kernel"]].forms
         and row["loop_order"] in LOOP_ORDERS
     )
 
 
-def _rank(row: Row) -> tuple[Any, ...]:
-    """Store.best's order, the one to serve last."""
-    return (row["source"] == "measured", row["used_at"], row["provenance_id"], -row["time_us"])
+def _alike(provenance: Row) -> tuple[object, ...]:
+    """Times can be compared where this is the same."""
+    return tuple(provenance[name] for name in ("device_id", "source", "toolchain", "kernel_hash"))
 
 
 def _between(text: str, start: str, end: str) -> str | None:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime, timezone
 from pathlib import Path
@@ -13,24 +12,16 @@ from typing import Any
 
 from sqlite_utils import Database
 
-from geglu_tune.store.opening import connect, reporting
-from geglu_tune.store.records import BestRecord, Provenance, StudyRecord, TrialRecord
-from geglu_tune.tiling import Device, Margin, Measurement, Source, Status, Tiling, Workload
+from geglu_tune.errors import GegluTuneError
+from geglu_tune.store import queries
+from geglu_tune.store.merging import Merged, different, united
+from geglu_tune.store.opening import connect, inode_of, reporting, snapshot
+from geglu_tune.store.records import BestRecord, Chosen, Contents, Provenance, StudyRecord, TrialRecord
+from geglu_tune.store.rows import best_of, chosen_of, chosen_row, study_of, to_json, trial_of, trial_row
+from geglu_tune.tiling import Margin, Measurement, Source, Status, Tiling, Workload
 
-_MAX_INTEGER = 2**63 - 1
-
-_STUDY_COLUMNS = """
-    studies.id as study_id, studies.kernel, studies.n, studies.shape, studies.dtype, studies.seed,
-    provenances.source, provenances.toolchain, provenances.kernel_hash, provenances.version,
-    devices.soc, devices.vector_cores, devices.ub_bytes, devices.gm_gbps
-"""
-_STUDY_TABLES = """
-    studies join provenances on provenances.id = studies.provenance_id
-            join devices on devices.id = provenances.device_id
-"""
-# Measured beats virtual; then the provenance that was used last, which is most likely what is installed now;
-# then, between seeds, the faster.
-_BEST_FIRST = "provenances.source = 'measured' desc, provenances.used_at desc, provenances.id desc, trials.time_us"
+NEVER_USED = ""
+"""When a provenance was used last with which nothing was tuned here: all there is of it was taken over."""
 
 
 class Store:
@@ -40,14 +31,25 @@ class Store:
     is committed when it returns. Every method raises GegluTuneError if the file cannot be used.
     """
 
-    def __init__(self, path: Path, db: Database) -> None:
+    def __init__(self, path: Path, db: Database, inode: tuple[int, int] | None) -> None:
         self.path = path
         self._db = db
+        self._inode = inode
 
     @classmethod
     def open(cls, path: Path, *, create: bool) -> Store:
         """Open the file, migrating an older one; a missing one is created, or is an error if not `create`."""
-        return cls(path, connect(path, create=create))
+        db = connect(path, create=create)
+        return cls(path, db, inode_of(path))
+
+    @classmethod
+    def read(cls, path: Path) -> Store:
+        """What the file holds at this moment. Nothing that is done with it changes the file, or needs to be allowed to.
+
+        Raises:
+            GegluTuneError: there is no such file, or it cannot be read.
+        """
+        return cls(path, snapshot(path), None)
 
     def close(self) -> None:
         with reporting(self.path):
@@ -64,8 +66,7 @@ class Store:
     def start_sweep(self, arguments: Mapping[str, object]) -> int:
         """Record that a sweep runs; `arguments` is what it was asked for, as JSON takes it. Returns its id."""
         with self._transaction():
-            row = {"state": "running", "started_at": _now(), "ended_at": None, "arguments": _json(arguments)}
-            return self._insert("sweeps", row)
+            return self._insert_sweep("running", arguments)
 
     def end_sweep(self, sweep_id: int, state: str) -> None:
         """Record how it ended: done, interrupted or failed. One that was killed stays running."""
@@ -81,21 +82,18 @@ class Store:
             fresh: drop its trials and its best first.
         """
         with self._transaction():
-            provenance_id = self._get_or_insert_provenance(provenance)
-            key = {
-                "kernel": workload.kernel,
-                "n": workload.n,
-                "dtype": workload.dtype,
-                "provenance_id": provenance_id,
-                "seed": seed,
-            }
-            rest = {"shape": workload.shape_text, "sweep_id": sweep_id, "created_at": _now()}
-            study_id = self._get_or_insert("studies", key, rest)
+            study_id = self._get_or_insert_study(sweep_id, workload, provenance, seed, used_at=_now())
             if fresh:
                 self._db.table("best").delete_where("study_id = ?", [study_id])
                 self._db.table("trials").delete_where("study_id = ?", [study_id])
-            row = self._rows(f"select {_STUDY_COLUMNS} from {_STUDY_TABLES} where studies.id = ?", [study_id])[0]
-        return _study(row)
+            return self._studies("studies.id = ?", [study_id])[0]
+
+    def find_study(self, workload: Workload, provenance: Provenance, seed: int) -> StudyRecord | None:
+        """The study of that workload, provenance and seed, if there is one."""
+        where, values = queries.filters(workload.kernel, workload.dtype, workload.shape, provenance.device.soc)
+        with reporting(self.path):
+            studies = self._studies(f"{where} and studies.seed = ?", [*values, seed])
+        return next((study for study in studies if study.provenance == provenance), None)
 
     def add_trial(
         self, study: StudyRecord, sweep_id: int, number: int, tiling: Tiling, measurement: Measurement
@@ -111,16 +109,12 @@ class Store:
             raise ValueError(f"a trial that is ok needs a finite, positive time, not {time_us}")
         record = TrialRecord(number, tiling, measurement, _now())
         with self._transaction():
-            self._insert("trials", {"study_id": study.id, "sweep_id": sweep_id, **_trial_row(record)})
+            self._insert("trials", {"study_id": study.id, "sweep_id": sweep_id, **trial_row(record)})
         return record
 
     def trials(self, study: StudyRecord) -> list[TrialRecord]:
         """All trials of a study, by number."""
-        with reporting(self.path):
-            rows = self._rows(
-                f"select {_trial_columns('trials')} from trials where study_id = ? order by number", [study.id]
-            )
-        return [_trial(row, "trials") for row in rows]
+        return [trial for _, trial in self._all_trials("studies.id = ?", [study.id])]
 
     def set_best(
         self,
@@ -137,25 +131,7 @@ class Store:
             ValueError: the study has no such trial, or the best is not ok.
         """
         with self._transaction():
-            ids = {
-                row["number"]: row["id"]
-                for row in self._rows(
-                    "select id, number from trials where study_id = ? and (number = ? and status = ? or number = ?)",
-                    [study.id, number, Status.OK.value, default_number],
-                )
-            }
-            if number not in ids or (default_number is not None and default_number not in ids):
-                raise ValueError(f"study {study.id} has no ok trial {number} or no trial {default_number}")
-            row = {
-                "study_id": study.id,
-                "trial_id": ids[number],
-                "default_trial_id": None if default_number is None else ids[default_number],
-                "regret": regret,
-                **_margin_row(margin),
-                "searched": searched,
-                "created_at": _now(),
-            }
-            self._db.table("best").upsert(row, pk="study_id")
+            self._set_best(study.id, Chosen(number, default_number, regret, margin, searched, _now()))
 
     def best(
         self,
@@ -168,39 +144,19 @@ class Store:
     ) -> list[BestRecord]:
         """The one that holds for each kernel, n, dtype and device; shapes of as many elements are one.
 
-        Measured beats virtual; then the provenance used last wins, then the faster one.
+        Measured beats virtual; then the toolchain and kernel used last with this database; then the faster one.
         """
         first: dict[tuple[object, ...], BestRecord] = {}
-        for row in self._best_rows(*_filters(kernel, dtype, shape, soc, source)):
-            key = tuple(row[name] for name in ("kernel", "dtype", "n", "soc", "vector_cores", "ub_bytes"))
-            if key not in first:
-                first[key] = _best(row)
+        for best in self._bests(*queries.filters(kernel, dtype, shape, soc, source)):
+            workload, device = best.study.workload, best.study.provenance.device
+            key = (workload.kernel, workload.dtype, workload.n, device.soc, device.vector_cores, device.ub_bytes)
+            first.setdefault(key, best)
         return list(first.values())
 
     def best_of(self, study: StudyRecord) -> BestRecord | None:
         """The best of one study, if it has one."""
-        rows = self._best_rows("studies.id = ?", [study.id])
-        return _best(rows[0]) if rows else None
-
-    def _best_rows(self, where: str, values: list[Any]) -> list[dict[str, Any]]:
-        with reporting(self.path):
-            return self._rows(
-                f"""
-                select {_STUDY_COLUMNS}, {_trial_columns("trials")}, {_trial_columns("defaults")},
-                       best.created_at as best_at, best.regret,
-                       best.speedup, best.speedup_low, best.speedup_high, best.noise, best.searched,
-                       (select count(*) from trials where study_id = studies.id) as tried,
-                       (select count(*) from trials where study_id = studies.id and status = 'ok') as ok
-                from {_STUDY_TABLES}
-                join best on best.study_id = studies.id
-                join trials on trials.id = best.trial_id
-                left join trials as defaults on defaults.id = best.default_trial_id
-                where {where}
-                order by studies.kernel, studies.dtype, studies.n, devices.soc, devices.vector_cores,
-                         devices.ub_bytes, {_BEST_FIRST}
-                """,
-                values,
-            )
+        bests = self._bests("studies.id = ?", [study.id])
+        return bests[0] if bests else None
 
     def all_trials(
         self,
@@ -211,17 +167,107 @@ class Store:
         soc: str | None = None,
     ) -> list[tuple[StudyRecord, TrialRecord]]:
         """Every trial with its study, study after study, by number."""
-        where, values = _filters(kernel, dtype, shape, soc)
+        return self._all_trials(*queries.filters(kernel, dtype, shape, soc))
+
+    def contents(self, *, only_best: bool = False) -> list[Contents]:
+        """Every study that has a trial, with all of it.
+
+        Args:
+            only_best: the studies whose bests hold alone, and of these the best and the default's trial alone.
+        """
+        if only_best:
+            return [_without_the_rest(best) for best in self.best()]
         with reporting(self.path):
-            rows = self._rows(
-                f"""
-                select {_STUDY_COLUMNS}, {_trial_columns("trials")}
-                from {_STUDY_TABLES} join trials on trials.study_id = studies.id
-                where {where} order by studies.id, trials.number
-                """,
-                values,
+            return self._contents("true", [])
+
+    def merge(self, contents: Iterable[Contents], origin: str) -> Merged:
+        """Take over studies of elsewhere, all of them or, if it fails, none.
+
+        Of a study that both have, each tiling keeps the better of its trials, and the study the better of its bests.
+        What else is new ranks behind all that was tuned with this database by the same source, so that no measured
+        best gives way to a slower or a virtual one.
+
+        Args:
+            origin: where they come from, to be kept with them.
+        """
+        merged, sweep_id = Merged(0, 0, 0), None
+        with self._transaction():
+            for theirs in different(contents):
+                workload, provenance = theirs.workload, theirs.provenance
+                study = self.find_study(workload, provenance, theirs.seed)
+                mine = self._contents("studies.id = ?", [study.id]) if study else []
+                known = mine[0] if mine else Contents(workload, provenance, theirs.seed, (), None)
+                both = united(known, theirs)
+                if both == known:
+                    continue
+                if sweep_id is None:
+                    sweep_id = self._insert_sweep("merged", {"from": origin})
+                study_id = self._get_or_insert_study(sweep_id, workload, provenance, theirs.seed, used_at=None)
+                changed = self._write_trials(sweep_id, study_id, known, both)
+                if both.best is not None:
+                    self._set_best(study_id, both.best)
+                merged += Merged(study is None, changed, both.best != known.best)
+        return merged
+
+    def _write_trials(self, sweep_id: int, study_id: int, known: Contents, both: Contents) -> int:
+        """Write the trials that are new or better than those known; tells how many these are."""
+        before = set(known.trials)
+        changed = [trial for trial in both.trials if trial not in before]
+        ids = {
+            row["number"]: row["id"]
+            for row in self._rows("select id, number from trials where study_id = ?", [study_id])
+        }
+        new = []
+        for trial in changed:
+            row = {"study_id": study_id, "sweep_id": sweep_id, **trial_row(trial)}
+            if trial.number in ids:
+                self._db.table("trials").update(ids[trial.number], row)  # the study's best may refer to it
+            else:
+                new.append(row)
+        self._db.table("trials").insert_all(new)
+        return len(changed)
+
+    def _contents(self, where: str, values: list[Any]) -> list[Contents]:
+        bests = {row["study_id"]: chosen_of(row) for row in self._best_rows(where, values)}
+        studies: dict[int, tuple[StudyRecord, list[TrialRecord]]] = {}
+        for study, trial in self._all_trials(where, values):
+            studies.setdefault(study.id, (study, []))[1].append(trial)
+        return [
+            Contents(study.workload, study.provenance, study.seed, tuple(trials), bests.get(study.id))
+            for study, trials in studies.values()
+        ]
+
+    def _bests(self, where: str, values: list[Any]) -> list[BestRecord]:
+        with reporting(self.path):
+            return [best_of(row) for row in self._best_rows(where, values)]
+
+    def _best_rows(self, where: str, values: list[Any]) -> list[dict[str, Any]]:
+        return self._rows(queries.BESTS.format(where=where), values)
+
+    def _all_trials(self, where: str, values: list[Any]) -> list[tuple[StudyRecord, TrialRecord]]:
+        with reporting(self.path):
+            return [(study_of(row), trial_of(row)) for row in self._rows(queries.TRIALS.format(where=where), values)]
+
+    def _studies(self, where: str, values: list[Any]) -> list[StudyRecord]:
+        return [study_of(row) for row in self._rows(queries.STUDIES.format(where=where), values)]
+
+    def _set_best(self, study_id: int, chosen: Chosen) -> None:
+        ids = {
+            row["number"]: row["id"]
+            for row in self._rows(
+                "select id, number from trials where study_id = ? and (number = ? and status = ? or number = ?)",
+                [study_id, chosen.number, Status.OK.value, chosen.default_number],
             )
-        return [(_study(row), _trial(row, "trials")) for row in rows]
+        }
+        if chosen.number not in ids or (chosen.default_number is not None and chosen.default_number not in ids):
+            raise ValueError(f"study {study_id} has no ok trial {chosen.number} or no trial {chosen.default_number}")
+        row = {
+            "study_id": study_id,
+            "trial_id": ids[chosen.number],
+            "default_trial_id": None if chosen.default_number is None else ids[chosen.default_number],
+            **chosen_row(chosen),
+        }
+        self._db.table("best").upsert(row, pk="study_id")
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
@@ -229,11 +275,21 @@ class Store:
         with reporting(self.path):
             self._db.execute("begin immediate")
             try:
+                self._check_still_there()
                 yield
             except BaseException:
                 self._db.rollback()
                 raise
             self._db.commit()
+            self._check_still_there()
+
+    def _check_still_there(self) -> None:
+        """SQLite itself would write to a file that has no name any more, and is gone with the process."""
+        if self._inode is not None and inode_of(self.path) != self._inode:
+            raise GegluTuneError(
+                f"the database {self.path} was deleted or replaced while it was in use, and with it what was in it; "
+                "the same command starts anew"
+            )
 
     def _rows(self, sql: str, values: list[Any]) -> list[dict[str, Any]]:
         return list(self._db.query(sql, values))
@@ -249,162 +305,56 @@ class Store:
             return int(row["id"])
         return self._insert(table, {**key, **rest})
 
-    def _get_or_insert_provenance(self, provenance: Provenance) -> int:
-        device = provenance.device
+    def _insert_sweep(self, state: str, arguments: Mapping[str, object]) -> int:
+        now = _now()
+        ended_at = None if state == "running" else now
+        return self._insert(
+            "sweeps", {"state": state, "started_at": now, "ended_at": ended_at, "arguments": to_json(arguments)}
+        )
+
+    def _get_or_insert_study(
+        self, sweep_id: int, workload: Workload, provenance: Provenance, seed: int, *, used_at: str | None
+    ) -> int:
         key = {
-            "device_id": self._get_or_insert(
-                "devices",
-                {
-                    "soc": device.soc,
-                    "vector_cores": device.vector_cores,
-                    "ub_bytes": device.ub_bytes,
-                    "gm_gbps": device.gm_gbps,
-                },
-                {},
-            ),
+            "kernel": workload.kernel,
+            "n": workload.n,
+            "dtype": workload.dtype,
+            "provenance_id": self._get_or_insert_provenance(provenance, used_at),
+            "seed": seed,
+        }
+        return self._get_or_insert(
+            "studies", key, {"shape": workload.shape_text, "sweep_id": sweep_id, "created_at": _now()}
+        )
+
+    def _get_or_insert_provenance(self, provenance: Provenance, used_at: str | None) -> int:
+        """`used_at` is None where nothing is tuned, but taken over."""
+        device = provenance.device
+        device_key = {
+            "soc": device.soc,
+            "vector_cores": device.vector_cores,
+            "ub_bytes": device.ub_bytes,
+            "gm_gbps": device.gm_gbps,
+        }
+        key = {
+            "device_id": self._get_or_insert("devices", device_key, {}),
             "source": provenance.source.value,
-            "toolchain": _json(provenance.toolchain),
+            "toolchain": to_json(provenance.toolchain),
             "kernel_hash": provenance.kernel_hash,
             "version": provenance.version,
         }
-        now = _now()
-        provenance_id = self._get_or_insert("provenances", key, {"used_at": now})
-        self._db.table("provenances").update(provenance_id, {"used_at": now})
+        provenance_id = self._get_or_insert("provenances", key, {"used_at": used_at or NEVER_USED})
+        if used_at is not None:
+            self._db.table("provenances").update(provenance_id, {"used_at": used_at})
         return provenance_id
-
-
-def _filters(
-    kernel: str | None,
-    dtype: str | None,
-    shape: tuple[int, ...] | None,
-    soc: str | None,
-    source: Source | None = None,
-) -> tuple[str, list[Any]]:
-    wanted = {
-        "studies.kernel": kernel,
-        "studies.dtype": dtype,
-        "devices.soc": soc,
-        "provenances.source": None if source is None else source.value,
-        # SQLite knows no larger integer, so neither does any row.
-        "studies.n": None if shape is None else min(math.prod(shape), _MAX_INTEGER),
-    }
-    wanted = {column: value for column, value in wanted.items() if value is not None}
-    return " and ".join(f"{column} = ?" for column in wanted) or "true", list(wanted.values())
 
 
 def _now() -> str:
     return datetime.now(timezone.utc).isoformat(timespec="microseconds")
 
 
-def _json(value: object) -> str:
-    """The same text for equal values, so that SQLite can compare them."""
-    return json.dumps(dict(value) if isinstance(value, Mapping) else value, sort_keys=True)
-
-
-_TRIAL_FIELDS = (
-    "number",
-    "status",
-    "reason",
-    "time_us",
-    "ub_bytes",
-    "block_size",
-    "programs",
-    "multibuffer",
-    "form",
-    "loop_order",
-    "num_warps",
-    "program",
-    "notes",
-    "low_us",
-    "high_us",
-    "yardstick_us",
-    "created_at",
-)
-
-
-def _trial_columns(table: str) -> str:
-    return ", ".join(f"{table}.{field} as {table}_{field}" for field in _TRIAL_FIELDS)
-
-
-def _trial_row(record: TrialRecord) -> dict[str, Any]:
-    tiling, measurement = record.tiling, record.measurement
-    return {
-        "number": record.number,
-        "status": measurement.status.value,
-        "reason": measurement.reason,
-        "time_us": measurement.time_us,
-        "ub_bytes": measurement.ub_bytes,
-        "block_size": tiling.block_size,
-        "programs": tiling.programs,
-        "multibuffer": int(tiling.multibuffer),
-        "form": tiling.form,
-        "loop_order": tiling.loop_order,
-        "num_warps": tiling.num_warps,
-        "program": measurement.program,
-        "notes": _json(list(measurement.notes)),
-        "low_us": measurement.low_us,
-        "high_us": measurement.high_us,
-        "yardstick_us": measurement.yardstick_us,
-        "created_at": record.created_at,
-    }
-
-
-def _trial(row: dict[str, Any], table: str) -> TrialRecord:
-    field = {name: row[f"{table}_{name}"] for name in _TRIAL_FIELDS}
-    return TrialRecord(
-        field["number"],
-        Tiling(
-            field["block_size"],
-            field["programs"],
-            bool(field["multibuffer"]),
-            field["form"],
-            field["loop_order"],
-            field["num_warps"],
-        ),
-        Measurement(
-            Status(field["status"]),
-            field["reason"],
-            field["time_us"],
-            field["ub_bytes"],
-            field["program"],
-            tuple(json.loads(field["notes"])),
-            field["low_us"],
-            field["high_us"],
-            field["yardstick_us"],
-        ),
-        field["created_at"],
-    )
-
-
-def _study(row: dict[str, Any]) -> StudyRecord:
-    return StudyRecord(
-        row["study_id"],
-        Workload(row["kernel"], tuple(map(int, row["shape"].split("x"))), row["dtype"]),
-        Provenance(
-            Device(row["soc"], row["vector_cores"], row["ub_bytes"], row["gm_gbps"]),
-            Source(row["source"]),
-            json.loads(row["toolchain"]),
-            row["kernel_hash"],
-            row["version"],
-        ),
-        row["seed"],
-    )
-
-
-def _best(row: dict[str, Any]) -> BestRecord:
-    default = None if row["defaults_number"] is None else _trial(row, "defaults")
-    margin = None
-    if row["speedup"] is not None:
-        margin = Margin(row["speedup"], row["speedup_low"], row["speedup_high"], row["noise"])
-    trial = _trial(row, "trials")
-    counts, rest = (row["tried"], row["ok"]), (row["searched"], row["best_at"])
-    return BestRecord(_study(row), trial, default, *counts, row["regret"], margin, *rest)
-
-
-def _margin_row(margin: Margin | None) -> dict[str, float | None]:
-    return {
-        "speedup": None if margin is None else margin.speedup,
-        "speedup_low": None if margin is None else margin.low,
-        "speedup_high": None if margin is None else margin.high,
-        "noise": None if margin is None else margin.noise,
-    }
+def _without_the_rest(best: BestRecord) -> Contents:
+    study = best.study
+    trials = {trial.number: trial for trial in (best.default, best.best) if trial is not None}
+    default = None if best.default is None else best.default.number
+    chosen = Chosen(best.best.number, default, best.regret, best.margin, best.searched, best.created_at)
+    return Contents(study.workload, study.provenance, study.seed, tuple(trials.values()), chosen)

@@ -9,12 +9,16 @@ from pathlib import Path
 
 from sqlite_utils import Database
 
-from geglu_tune.dbfile import NAME_ANOTHER, has_database, refuse_newer
+from geglu_tune.dbfile import NAME_ANOTHER, has_database, read_still, refuse_newer
 from geglu_tune.errors import ConflictError, GegluTuneError
 from geglu_tune.paths import default_database_path
 from geglu_tune.store import schema
+from geglu_tune.store.rows import DamagedRowError
 
-BUSY_TIMEOUT_S = 30
+BUSY_TIMEOUT_S = 60
+"""How long to wait for others that write to the file."""
+READ_TIMEOUT_S = 5
+"""How long to wait to read it; only one that has no WAL ever keeps readers waiting."""
 
 
 @contextmanager
@@ -26,7 +30,15 @@ def reporting(path: Path) -> Iterator[None]:
         raise ConflictError(
             f"two sweeps write the same study of {path} ({error}); run this one again when the other has ended"
         ) from error
+    except DamagedRowError as error:
+        raise GegluTuneError(
+            f"the database {path} holds what geglu-tune does not write ({error}): delete that row, or {NAME_ANOTHER}"
+        ) from error
     except sqlite3.OperationalError as error:
+        if "locked" in str(error):
+            raise GegluTuneError(
+                f"the database {path} is locked by another program: try again when that has ended, or {NAME_ANOTHER}"
+            ) from error
         raise GegluTuneError(f"cannot use the database {path}: {error}; {NAME_ANOTHER}") from error
     except sqlite3.DatabaseError as error:
         raise GegluTuneError(f"the database {path} is damaged ({error}); delete it, or {NAME_ANOTHER}") from error
@@ -58,6 +70,39 @@ def connect(path: Path, *, create: bool) -> Database:
             connection.close()
             raise
     return db
+
+
+def snapshot(path: Path) -> Database:
+    """A copy in memory of what the file holds, of the newest schema; the file is only read.
+
+    Raises:
+        GegluTuneError: there is no such file, it is not ours, it is newer than we are, or it cannot be read.
+    """
+    if not has_database(path):
+        _prepare_new_file(path, create=False)
+    with reporting(path):
+        connection = read_still(path, lambda mode: _copied(path, mode), sqlite3.Error)
+        db = Database(connection, execute_plugins=False)
+        refuse_newer(path, schema.version_of(db))
+        schema.migrate(db)
+    return db
+
+
+def inode_of(path: Path) -> tuple[int, int] | None:
+    """What tells a file from another that takes its name; None if there is none of that name."""
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
+
+
+def _copied(path: Path, mode: str) -> sqlite3.Connection:
+    copy = sqlite3.connect(":memory:")
+    uri = f"{path.absolute().as_uri()}?{mode}"
+    with closing(sqlite3.connect(uri, uri=True, timeout=READ_TIMEOUT_S)) as source:
+        source.backup(copy)
+    return copy
 
 
 def examine(path: Path) -> int:

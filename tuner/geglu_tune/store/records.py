@@ -45,6 +45,48 @@ class StudyRecord:
 
 
 @dataclass(frozen=True)
+class Chosen:
+    """Which trial of a study is its best, and how sure that is."""
+
+    number: int
+    default_number: int | None
+    """Of the trial of Liger's tiling, if it was tried."""
+    regret: float | None
+    """Bound on the best's time over that of the truly best one, minus 1; None where it is not known."""
+    margin: Margin | None
+    """How the best did side by side with the default; None where that was not timed."""
+    searched: int | None
+    """How many trials the search was allowed when it came to its end; None where it was cut short."""
+    created_at: str
+
+    @property
+    def rest(self) -> tuple[float | None, Margin | None, int | None, str]:
+        """All but the numbers."""
+        return self.regret, self.margin, self.searched, self.created_at
+
+
+@dataclass(frozen=True)
+class Contents:
+    """A study with all that is known of it: what travels from one database to another."""
+
+    workload: Workload
+    provenance: Provenance
+    seed: int
+    trials: tuple[TrialRecord, ...]
+    best: Chosen | None
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """The same for the same study of another database; a study serves every shape of as many elements."""
+        provenance = self.provenance
+        return (
+            *(self.workload.kernel, self.workload.n, self.workload.dtype, self.seed),
+            *(provenance.device, provenance.source, provenance.kernel_hash, provenance.version),
+            tuple(sorted(provenance.toolchain.items())),
+        )
+
+
+@dataclass(frozen=True)
 class BestRecord:
     """The trial of a study to serve, and what it is compared with."""
 

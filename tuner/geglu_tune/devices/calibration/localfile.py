@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
-import tempfile
 from pathlib import Path
 
 from geglu_tune.devices.calibration.fit import Estimate, Fit
 from geglu_tune.devices.profiles import shipped_file
 from geglu_tune.errors import GegluTuneError
+from geglu_tune.files import write_whole
 from geglu_tune.paths import local_profile_path
 
 _HEADING = """\
@@ -28,11 +27,12 @@ def write_local_profile(soc: str, fit: Fit, calibrated: str) -> Path:
         raise GegluTuneError("no home folder to keep the local profile in: set XDG_DATA_HOME")
     path = Path(named)
     try:
-        _write(path, _text(soc, fit, calibrated))
+        path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise GegluTuneError(
             f"cannot write the local profile {path}: {error.strerror}; name another folder by XDG_DATA_HOME"
         ) from error
+    write_whole(path, _text(soc, fit, calibrated).encode())
     return path
 
 
@@ -81,16 +81,3 @@ def _fields(**values: str | float) -> list[str]:
         f"{name} = {json.dumps(value) if isinstance(value, str) else format(value, '.6g')}"
         for name, value in values.items()
     ]
-
-
-def _write(path: Path, text: str) -> None:
-    """Whole or not at all: another process may be reading."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-        Path(temporary).replace(path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise

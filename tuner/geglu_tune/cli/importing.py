@@ -1,0 +1,33 @@
+"""`geglu-tune import`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from geglu_tune.cli import options
+from geglu_tune.cli.options import DbOption, DebugOption, ExitStatus
+
+
+def import_file(
+    file: Annotated[Path, typer.Argument(help="JSON file that `geglu-tune export` wrote.")],
+    db: DbOption = None,
+    debug: DebugOption = False,
+) -> int:
+    """Take over what an exported file holds: all of it or, if anything is wrong with it, nothing.
+
+    No measured best gives way to a slower or a virtual one.
+    """
+    from geglu_tune.exchange.document import MOST_BYTES, from_json
+    from geglu_tune.files import read_at_most
+    from geglu_tune.store import Store
+
+    path = options.database(db)
+    contents = from_json(read_at_most(file, MOST_BYTES), str(file))
+    with Store.open(path, create=True) as store:
+        merged = store.merge(contents, origin=str(file))
+    print(f"{merged.describe()} from {file} to {path}", file=sys.stderr)
+    return ExitStatus.DONE

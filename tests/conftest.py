@@ -1,13 +1,20 @@
-"""What every test shares: a home of its own, and one compile cache for the whole run."""
+"""What every test shares: a home of its own, one compile cache for the whole run, and the command line as a process."""
 
 from __future__ import annotations
 
 import importlib.util
 import os
+import signal
+import subprocess
+import sys
 import tempfile
 from pathlib import Path
 
 import pytest
+
+from fakes.cli import SECONDS_A_TRIAL
+
+TESTS = Path(__file__).parent
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -41,3 +48,44 @@ def home_of_this_test(monkeypatch: pytest.MonkeyPatch):
         monkeypatch.delenv("GEGLU_TUNE_DB", raising=False)
         monkeypatch.delenv("ASCEND_UB_CAPACITY_BITS", raising=False)
         yield Path(folder)
+
+
+@pytest.fixture
+def db(tmp_path):
+    return tmp_path / "tunings.db"
+
+
+@pytest.fixture
+def process(db):
+    """Start a command on `db` and a fake device in a process of its own."""
+    started = []
+
+    def start(*args, seconds_a_trial=0.0, db=db, **options):
+        environment = {**os.environ, "PYTHONPATH": str(TESTS), SECONDS_A_TRIAL: str(seconds_a_trial)}
+        command = [sys.executable, "-m", "fakes.cli", *args, "--db", str(db)]
+        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **options}
+        started.append(subprocess.Popen(command, env=environment, text=True, preexec_fn=_heed_ctrl_c, **pipes))
+        return started[-1]
+
+    yield start
+    for running in started:
+        running.kill()
+        with running:  # closes its pipes and waits
+            pass
+
+
+@pytest.fixture
+def finish(process):
+    """Run a command in a process of its own to its end: exit status, stdout, stderr."""
+
+    def run(*args, **options):
+        running = process(*args, **options)
+        stdout, stderr = running.communicate()
+        return running.returncode, stdout, stderr
+
+    return run
+
+
+def _heed_ctrl_c():
+    """A shell starts what it puts in the background with SIGINT ignored, and that is inherited."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)

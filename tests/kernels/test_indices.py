@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import ast
+from collections import Counter
+from functools import cache
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from tests.kernels.ttir import lower_to_ttir, run_program
 
+from geglu_kernels.grid import needs_int64
 from geglu_kernels.specs import KERNELS, LOOP_ORDERS
 
 pytest.importorskip("triton.backends.ascend", reason="needs triton-ascend")
@@ -40,6 +45,38 @@ def test_every_element_is_in_one_tile_and_no_index_wraps(kernel, loop_order, n):
             assert run.offsets[tile] == {tile * BLOCK}
             assert run.lanes[tile] == {n - tile * BLOCK}
     assert taken == tiles
+
+
+@cache
+def lowered(loop_order: str, block_size: int, n_type: str) -> str:
+    from geglu_kernels.geglu import KERNELS as JIT_KERNELS
+
+    constants = {"BLOCK_SIZE": block_size, "FORM": "sigmoid", "LOOP_ORDER": loop_order}
+    return lower_to_ttir(JIT_KERNELS["geglu_forward"], "bf16", n_type, **constants)
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    n=st.integers(1, 2**14) | st.integers(2**31 - 2**20, 2**31 + 2**20),
+    block_size=st.sampled_from([256, 768, 7424, 8192]),
+    programs=st.integers(1, 12) | st.just(40),
+    loop_order=st.sampled_from(LOOP_ORDERS),
+)
+def test_tiles_are_dealt_out_once_each_for_any_size_block_and_grid(n, block_size, programs, loop_order):
+    """On the arithmetic that Triton really compiles."""
+    n_type = "i64" if needs_int64(n, block_size, programs) else "i32"
+    ttir = lowered(loop_order, block_size, n_type)
+    dealt = Counter()
+    for pid in {0, programs // 2, programs - 1} if n > 2**14 else range(programs):
+        run = run_program(ttir, n, pid, programs)
+        assert run.wrapped == []
+        assert all(run.offsets[tile] == {tile * block_size} for tile in run.offsets)
+        dealt.update(run.tiles)
+    tiles = -(-n // block_size)
+    assert set(dealt.values()) <= {1}
+    assert set(dealt) <= set(range(tiles))
+    if n <= 2**14:
+        assert len(dealt) == tiles
 
 
 def test_every_load_says_what_the_lanes_past_the_end_hold():

@@ -1,12 +1,16 @@
 """What may be tried."""
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from fakes.runner import FAKE_DEVICE
 from geglu_kernels.grid import MAX_PROGRAMS, ceil_div
+from geglu_kernels.launch import largest_block
 from geglu_kernels.specs import KERNELS
+from geglu_tune.search import Search
 from geglu_tune.space import BLOCK_STEP, Space, Variant, program_choices
-from geglu_tune.tiling import Device, Tiling, Workload
+from geglu_tune.tiling import Device, Measurement, Status, Tiling, Workload
 
 B4 = Device("Ascend910B4", vector_cores=40, ub_bytes=196_608, gm_gbps=800.0)
 LARGE = Workload("geglu_forward", (8192, 11008), "bf16")
@@ -105,3 +109,38 @@ def test_a_variant_is_what_one_compile_serves():
     a, b = Tiling(4096, 40), Tiling(4096, 21)
     assert Variant.of(a) == Variant.of(b)
     assert Variant.of(a).on(21) == b
+
+
+WORKLOADS = st.builds(
+    lambda kernel, n, dtype: Workload(kernel, (n,), dtype),
+    st.sampled_from(sorted(KERNELS)),
+    st.integers(1, 2**34) | st.integers(1, 10_000),
+    st.sampled_from(["bf16", "fp16", "fp32"]),
+)
+DEVICES = st.builds(
+    lambda cores, ub_kib: Device("Some", cores, ub_kib * 1024, 800.0), st.integers(1, 100_000), st.integers(8, 512)
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(workload=WORKLOADS, device=DEVICES, seed=st.integers(0, 2**31 - 1), fitting=st.integers(0, 200_000))
+def test_whatever_a_search_proposes_can_be_launched(workload, device, seed, fitting):
+    """On any card, for any number of elements, whatever becomes of what was proposed before."""
+    space = Space(workload, device)
+    default = Tiling(min(8192, space.max_block(multibuffer=True)), 1)
+    search = Search(space, default, seed=seed, budget=24)
+    proposed = []
+    while batch := search.ask():
+        for tiling in batch:
+            proposed.append(tiling)
+            fits = tiling.block_size <= fitting
+            measurement = Measurement(Status.OK, time_us=1.0 + tiling.block_size % 7, ub_bytes=1024)
+            search.tell(tiling, measurement if fits else Measurement(Status.UB_OVERFLOW, "too large"))
+    assert len(proposed) == len(set(proposed)) <= 24
+    for tiling in proposed:
+        if tiling == default:
+            continue
+        assert space.refusal(tiling) == ""
+        assert 1 <= tiling.programs <= min(MAX_PROGRAMS, ceil_div(workload.n, tiling.block_size))
+        assert tiling.block_size <= largest_block(device.ub_bytes, multibuffer=tiling.multibuffer)
+        assert space.tiling(space.params(tiling)).replace(loop_order=tiling.loop_order) == tiling

@@ -1,6 +1,7 @@
 """The compiler's verdicts: programs, refusals with their reasons, and compilers that misbehave."""
 
 import re
+import resource
 import stat
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from geglu_tune.devices.virtual import compiler
 from geglu_tune.devices.virtual.compiler import compile_kernel
 from geglu_tune.devices.virtual.program import Call, UnknownOperationError, read_program
 from geglu_tune.devices.virtual.toolchain import find_toolchain
+from geglu_tune.errors import GegluTuneError
 from geglu_tune.tiling import Status
 from virtual.programs import FORWARD, compiled, program
 
@@ -94,6 +96,75 @@ def test_a_compiler_that_hangs_is_killed(fake_compiler, monkeypatch):
     monkeypatch.setattr(compiler, "COMPILE_TIMEOUT_S", 1.0)
     fake_compiler("sleep 600")
     assert compile_kernel(FORWARD).status is Status.TIMEOUT
+
+
+def test_a_gigabyte_of_log_takes_no_gigabyte(fake_compiler):
+    fake_compiler("head -c 1000000000 /dev/zero | tr '\\0' x; echo; echo 'error: that was all' >&2; exit 1")
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    verdict = compile_kernel(FORWARD)
+    assert (verdict.status, verdict.reason) == (Status.COMPILE_FAILED, "bishengir-compile: error: that was all")
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 50_000  # KiB
+
+
+def test_what_is_said_at_the_beginning_of_a_long_log_is_understood(fake_compiler):
+    fake_compiler("echo 'ub overflow, requires 9 bits while 8 bits available'; head -c 9000000 /dev/zero; exit 1")
+    assert compile_kernel(FORWARD).status is Status.UB_OVERFLOW
+
+
+def test_a_compiler_that_closes_its_output_and_hangs_is_killed(fake_compiler, monkeypatch):
+    monkeypatch.setattr(compiler, "COMPILE_TIMEOUT_S", 1.0)
+    fake_compiler("exec >&- 2>&-; sleep 600")
+    assert compile_kernel(FORWARD).status is Status.TIMEOUT
+
+
+def test_a_compiler_that_prints_rubbish_is_a_failed_trial(fake_compiler):
+    fake_compiler("head -c 100000 /dev/urandom; printf '\\033[31mred\\n'; exit 1")
+    verdict = compile_kernel(FORWARD)
+    assert verdict.status is Status.COMPILE_FAILED
+    assert verdict.reason.isprintable()
+
+
+@pytest.mark.parametrize(
+    "body", ["head -c 5000 /dev/urandom", "echo 'module { }'", "true"], ids=["noise", "empty", "no"]
+)
+def test_a_program_that_is_none_is_a_failed_trial(fake_compiler, body):
+    saving = (
+        'for word; do case "$word" in --save-temps=*) folder="${word#--save-temps=}";; esac; done; mkdir -p "$folder"'
+    )
+    fake_compiler(f'{saving}; ({body}) > "$folder/module.hivm.opt.mlir"')
+    verdict = compile_kernel(FORWARD)
+    assert verdict.status is Status.COMPILE_FAILED
+    assert verdict.reason.isprintable()
+
+
+def test_a_compiler_that_is_gone_is_told_and_is_no_verdict(fake_compiler, tmp_path: Path):
+    fake_compiler("exit 1")
+    find_toolchain()
+    (tmp_path / "bishengir-compile").unlink()
+    with pytest.raises(GegluTuneError, match=r"bishengir-compile does not run .*: install the compilers again"):
+        compile_kernel(FORWARD)
+
+
+@pytest.mark.parametrize(
+    ("body", "says"),
+    [("exit 3", "does not run"), ("kill -SEGV $$", "does not run"), ("head -c 500 /dev/urandom", "")],
+    ids=["fails", "crashes", "rubbish"],
+)
+def test_a_compiler_that_cannot_say_its_version(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, body: str, says: str):
+    script = tmp_path / "bishengir-compile"
+    script.write_text(f"#!/bin/sh\n{body}\n")
+    script.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    find_toolchain.cache_clear()
+    try:
+        told = find_toolchain().versions["bishengir-compile"]
+    except GegluTuneError as error:
+        told = str(error)
+    finally:
+        find_toolchain.cache_clear()
+    assert says in told
+    assert told.isprintable()
+    assert len(told) < 400
 
 
 def test_a_program_with_an_unknown_operation_is_refused_by_name():

@@ -18,8 +18,8 @@ from typer.core import TyperGroup
 from geglu_tune import __version__
 from geglu_tune.cli import bench, calibrate, doctor, explain, export, importing, lookup, merge, show, sweep, verify
 from geglu_tune.cli.options import ExitStatus
+from geglu_tune.cli.say import say
 from geglu_tune.errors import GegluTuneError, UsageError
-from geglu_tune.printable import printable
 
 # The base of the command-line parser's errors. Typer has moved it between releases, its subclass has stayed.
 _ParserError: type[Exception] = typer.BadParameter.__mro__[2]
@@ -45,7 +45,7 @@ class _OneLineErrors(TyperGroup):
             message, status = _explain(error)
             if message:
                 with suppress(OSError):
-                    print(f"error: {message}", file=sys.stderr)
+                    say(f"error: {message}")
         sys.exit(status)
 
 
@@ -53,20 +53,19 @@ def _explain(error: Exception) -> tuple[str, ExitStatus]:
     if isinstance(error, _ParserError):
         context = getattr(error, "ctx", None)
         command = context.command_path if context else "geglu-tune"
-        text = printable(error.format_message())  # type: ignore[attr-defined]
+        text = error.format_message()  # type: ignore[attr-defined]
         return f"{text.rstrip('.')} (see `{command} --help`)", ExitStatus.WRONG_USAGE
     if isinstance(error, UsageError):
-        return printable(str(error)), ExitStatus.WRONG_USAGE
+        return str(error), ExitStatus.WRONG_USAGE
     if isinstance(error, GegluTuneError):
-        return printable(str(error)), ExitStatus.FAILED
+        return str(error), ExitStatus.FAILED
     if isinstance(error, OSError) and error.errno in _OUTSIDE:
         _give_up_output()
         if error.errno == errno.EPIPE:
             return "", ExitStatus.FAILED  # who has closed the pipe wants to hear no more
         where = error.filename or "the output"
         return f"cannot write {where}: {error.strerror}; what is in the database stays there", ExitStatus.FAILED
-    text = printable(str(error))
-    return f"{type(error).__name__}: {text} (a fault of geglu-tune; --debug shows where)", ExitStatus.FAILED
+    return f"{type(error).__name__}: {error} (a fault of geglu-tune; --debug shows where)", ExitStatus.FAILED
 
 
 def _give_up_output() -> None:

@@ -13,6 +13,7 @@ import typer
 from geglu_tune.bench.points import METRICS, MODES, PROVIDERS, Missing, Note, Outcome, Plan, Point
 from geglu_tune.cli import options
 from geglu_tune.cli.options import DbOption, DebugOption, ExitStatus, Format
+from geglu_tune.cli.say import say
 from geglu_tune.devices import resolve
 from geglu_tune.errors import GegluTuneError, UsageError
 from geglu_tune.tiling import Source
@@ -87,7 +88,7 @@ def bench(
         from geglu_tune.bench.chart import draw
 
         draw(ours or theirs, chart)
-        print(f"drew {chart}", file=sys.stderr)
+        say(f"drew {chart}")
     return ExitStatus.DONE
 
 
@@ -163,4 +164,4 @@ def _print(ours: list[Record], theirs: list[Record], outcomes: list[Outcome], fo
         points = [outcome for outcome in outcomes if isinstance(outcome, Point)]
         bench_text.print_records(ours, theirs, points)
     for line in bench_text.explanations([outcome for outcome in outcomes if isinstance(outcome, (Missing, Note))]):
-        print(line, file=sys.stderr)
+        say(line)

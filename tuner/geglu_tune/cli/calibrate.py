@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 import json
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from geglu_tune.cli.options import DebugOption, ExitStatus, JsonOption
+from geglu_tune.cli.say import say
 from geglu_tune.errors import UsageError
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def _calibrate(index: int, as_json: bool) -> int:
     today = datetime.datetime.now(datetime.timezone.utc).date()
     path = write_local_profile(profile.device.soc, calibration.fit, f"npu:{index} on {today} ({versions})")
     _print(calibration, as_json, path=path)
-    print(f"wrote {path}: the virtual {profile.device.soc} goes by it from now on", file=sys.stderr)
+    say(f"wrote {path}: the virtual {profile.device.soc} goes by it from now on")
     return ExitStatus.DONE
 
 
@@ -91,4 +91,4 @@ def _progress() -> Iterator[Callable[[str], None]]:
         with console.status("starting") as status:
             yield status.update
     else:
-        yield lambda what: print(what, file=sys.stderr)
+        yield say

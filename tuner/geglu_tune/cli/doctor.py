@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-import sys
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from geglu_tune.cli.options import DbOption, DebugOption, ExitStatus, JsonOption
+from geglu_tune.cli.say import say
 
 if TYPE_CHECKING:
     from geglu_tune.doctor import Check
@@ -29,5 +29,5 @@ def doctor(as_json: JsonOption = False, db: DbOption = None, debug: DebugOption 
     if as_json:
         print(json.dumps([asdict(check) for check in checks], indent=2))
     faults = sum(check.state is doctor.State.FAULT for check in checks)
-    print(f"{faults or 'no'} fault{'' if faults == 1 else 's'}", file=sys.stderr)
+    say(f"{faults or 'no'} fault{'' if faults == 1 else 's'}")
     return ExitStatus.FAILED if faults else ExitStatus.DONE

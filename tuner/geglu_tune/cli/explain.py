@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -13,6 +12,7 @@ import typer
 from geglu_kernels.specs import LOOP_ORDERS
 from geglu_tune.cli import options
 from geglu_tune.cli.options import DebugOption, ExitStatus, JsonOption
+from geglu_tune.cli.say import say
 from geglu_tune.errors import UsageError
 from geglu_tune.files import write_whole
 from geglu_tune.tiling import Device, Source, Workload
@@ -126,4 +126,4 @@ def _write_png(explanation: Explanation, path: Path) -> None:
 
 def _write(path: Path, content: bytes) -> None:
     write_whole(path, content)
-    print(f"wrote {path}", file=sys.stderr)
+    say(f"wrote {path}")

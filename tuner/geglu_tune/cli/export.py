@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -10,6 +9,7 @@ import typer
 
 from geglu_tune.cli import options
 from geglu_tune.cli.options import DbOption, DebugOption, ExitStatus
+from geglu_tune.cli.say import say
 from geglu_tune.errors import GegluTuneError
 
 
@@ -31,5 +31,5 @@ def export(
         raise GegluTuneError(f"{path} has no results yet: run `geglu-tune sweep`")
     write_whole(file, to_json(contents))
     trials = sum(len(study.trials) for study in contents)
-    print(f"wrote {len(contents)} studies with {trials} trials to {file}", file=sys.stderr)
+    say(f"wrote {len(contents)} studies with {trials} trials to {file}")
     return ExitStatus.DONE

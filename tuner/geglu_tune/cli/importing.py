@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -10,6 +9,7 @@ import typer
 
 from geglu_tune.cli import options
 from geglu_tune.cli.options import DbOption, DebugOption, ExitStatus
+from geglu_tune.cli.say import say
 
 
 def import_file(
@@ -29,5 +29,5 @@ def import_file(
     contents = from_json(read_at_most(file, MOST_BYTES), str(file))
     with Store.open(path, create=True) as store:
         merged = store.merge(contents, origin=str(file))
-    print(f"{merged.describe()} from {file} to {path}", file=sys.stderr)
+    say(f"{merged.describe()} from {file} to {path}")
     return ExitStatus.DONE

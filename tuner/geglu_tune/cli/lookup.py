@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-import sys
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from geglu_tune.cli import options
 from geglu_tune.cli.options import DbOption, DebugOption, ExitStatus, JsonOption
+from geglu_tune.cli.say import say
+from geglu_tune.printable import printable
 from geglu_tune.tiling import Workload
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ def lookup(
     index = Index(None if db is None else str(db))
     served = index.answer(ask(workload.kernel, workload.shape, workload.dtype, soc))
     if index.warning:
-        print(f"warning: {index.warning}", file=sys.stderr)
+        say(f"warning: {index.warning}")
     print(json.dumps(_record(workload, served), indent=2) if as_json else _sentence(served))
     return ExitStatus.DONE
 
@@ -78,4 +79,5 @@ def _sentence(served: ServedTiling) -> str:
 def _where(served: ServedTiling) -> str:
     if served.row is None:
         return ""
-    return f"\nfrom trial {served.row['trial_number']} of study {served.row['study_id']} in {served.row['database']}"
+    row = served.row
+    return f"\nfrom trial {row['trial_number']} of study {row['study_id']} in {printable(str(row['database']))}"

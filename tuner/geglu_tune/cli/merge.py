@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -10,6 +9,7 @@ import typer
 
 from geglu_tune.cli import options
 from geglu_tune.cli.options import DbOption, DebugOption, ExitStatus
+from geglu_tune.cli.say import say
 
 
 def merge(
@@ -31,5 +31,5 @@ def merge(
     names = ", ".join(map(str, databases))
     with Store.open(path, create=True) as store:
         merged = store.merge(contents, origin=names)
-    print(f"{merged.describe()} from {names} to {path}", file=sys.stderr)
+    say(f"{merged.describe()} from {names} to {path}")
     return ExitStatus.DONE

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,6 +9,7 @@ from contextlib import contextmanager
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn
 
+from geglu_tune.cli.say import say
 from geglu_tune.cli.tables import format_time
 from geglu_tune.store import BestRecord, TrialRecord
 from geglu_tune.study import DeviceFailed, Event, Listener, StudyDone, StudyStarted, TrialDone
@@ -120,7 +120,7 @@ class _Lines:
 
     def _print(self, line: str) -> None:
         self._last = time.monotonic()
-        print(line, file=sys.stderr, flush=True)
+        say(line)
 
 
 def _sorry(event: DeviceFailed) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,6 +9,7 @@ import typer
 
 from geglu_tune.cli import options
 from geglu_tune.cli.options import DbOption, DebugOption, ExitStatus, Format
+from geglu_tune.cli.say import say
 
 if TYPE_CHECKING:
     from geglu_tune.cli.records import Record
@@ -41,10 +41,10 @@ def show(
     with Store.read(path) as store:
         found = _records(store, wanted, trials=trials)
         if not found:
-            print(_why_nothing(store, wanted, trials=trials), file=sys.stderr)
+            say(_why_nothing(store, wanted, trials=trials))
     tables.print_records(found, tables.TRIAL_LAYOUT if trials else tables.BEST_LAYOUT, form)
     for doubt in () if trials else records.doubts(found):
-        print(doubt, file=sys.stderr)
+        say(doubt)
     return ExitStatus.DONE
 
 

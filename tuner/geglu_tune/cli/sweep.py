@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -14,6 +13,7 @@ from geglu_kernels.specs import KERNELS
 from geglu_tune import models
 from geglu_tune.cli import options
 from geglu_tune.cli.options import DbOption, DebugOption, ExitStatus, Format, JsonOption
+from geglu_tune.cli.say import say
 from geglu_tune.errors import UsageError
 from geglu_tune.policy import POLICY
 from geglu_tune.tiling import Source, Tiling, Workload
@@ -108,9 +108,10 @@ def sweep(
         if plan:
             stored = Store.read(path) if has_database(path) else None
             studies = make_plan(stored, runner, workloads, seed=seed, trials=trials, jobs=jobs, fresh=fresh)
-            _say(notice)
+            if notice:
+                say(notice)
             tables.print_records([records.of_plan(study, runner) for study in studies], tables.PLAN_LAYOUT, form)
-            _say(_sum_up(studies, jobs))
+            say(_sum_up(studies, jobs))
             return ExitStatus.DONE
         again = None
         if stale:
@@ -123,7 +124,8 @@ def sweep(
             **{"seed": seed, "fresh": fresh, "stale": stale},
         }
         with Store.open(path, create=True) as store, progress(len(workloads), trials) as listen:
-            _say(notice)
+            if notice:
+                say(notice)
             result = sweeping.sweep(
                 store,
                 runners,
@@ -139,7 +141,7 @@ def sweep(
     bests = [records.of_best(best) for best in records.in_order(result.bests)]
     tables.print_records(bests, tables.BEST_LAYOUT, form)
     for doubt in records.doubts(bests):
-        _say(doubt)
+        say(doubt)
     return _conclude(result, len(workloads), path)
 
 
@@ -159,7 +161,7 @@ def _stale_tilings(
     with Store.read(path) as store:
         found = stale_bests(store, runner, kernels=kernels, dtypes=dtypes, sizes=sizes)
     if not found:
-        _say(f"nothing is stale: the compiler, driver and kernels are those of every {runner.source.value} row")
+        say(f"nothing is stale: the compiler, driver and kernels are those of every {runner.source.value} row")
     return {best.study.workload: to_try_again(best) for best in found}
 
 
@@ -182,16 +184,11 @@ def _conclude(result: SweepResult, studies: int, path: Path) -> ExitStatus:
     from geglu_tune.study import End
 
     for workload in result.without_valid_tiling:
-        _say(f"no valid tiling for {workload}: the default stays; `geglu-tune show --trials` has every reason")
+        say(f"no valid tiling for {workload}: the default stays; `geglu-tune show --trials` has every reason")
     finished = sum(study.end is End.DONE for study in result.studies)
     if result.end is not End.DONE:
-        _say(f"{result.end.value}: {finished} of {studies} studies finished; the same command goes on from here")
-    _say(f"every trial is in {path}")
+        say(f"{result.end.value}: {finished} of {studies} studies finished; the same command goes on from here")
+    say(f"every trial is in {path}")
     if result.end is End.INTERRUPTED:
         return ExitStatus.INTERRUPTED
     return ExitStatus.NO_VALID_TILING if result.without_valid_tiling else ExitStatus.DONE
-
-
-def _say(line: str) -> None:
-    if line:
-        print(line, file=sys.stderr)

@@ -14,6 +14,7 @@ import typer
 from geglu_kernels.specs import DTYPE_BYTES, KERNELS
 from geglu_tune.cli import options
 from geglu_tune.cli.options import DebugOption, ExitStatus, JsonOption
+from geglu_tune.cli.say import say
 from geglu_tune.devices import resolve
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ def verify(
         verify_text.print_findings(findings, name)
     wrong = sum(not finding.deviation.ok for finding in findings)
     if wrong:
-        print(f"error: {wrong} of {len(findings)} tensors are further off than they may be", file=sys.stderr)
+        say(f"error: {wrong} of {len(findings)} tensors are further off than they may be")
     return ExitStatus.FAILED if wrong else ExitStatus.DONE
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from geglu_tune.printable import printable
+
 _OVERFLOW = re.compile(r"ub overflow, requires (\d+) bits while (\d+) bits available")
 
 
@@ -16,4 +18,4 @@ def ub_overflow(log: str) -> str:
 def last_line(log: str) -> str:
     """The last line that says something; paths of temporary files would make equal failures look different."""
     lines = [line.strip() for line in re.sub(r'loc\("[^"]*":\d+:\d+\):?', "", log).splitlines() if line.strip()]
-    return lines[-1][:200] if lines else "no message"
+    return printable(lines[-1])[:200] if lines else "no message"

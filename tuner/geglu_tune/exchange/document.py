@@ -143,8 +143,14 @@ class Export(_Part):
 
 
 def to_json(contents: Iterable[Contents]) -> bytes:
-    """The export file of some studies, ending with a newline."""
-    studies = [_study(one) for one in contents]
+    """The export file of some studies, ending with a newline.
+
+    Raises GegluTuneError where one has what nobody could import again: a database can be edited by hand.
+    """
+    try:
+        studies = [_study(one) for one in contents]
+    except ValidationError as error:
+        raise GegluTuneError(f"this cannot be exported: {_first_fault(error)}") from error
     export = Export(format=FORMAT, version=VERSION, written_by=__version__, studies=studies)
     return export.model_dump_json(indent=1).encode() + b"\n"
 

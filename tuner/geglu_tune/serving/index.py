@@ -152,7 +152,9 @@ def _target(device: str | Device) -> Target:
         except AttributeError:
             raise ValueError(f"bad device {device!r}: it is the name of a SoC, or a Device") from None
     ub_bits = ub_bits_from_environment()
-    return target if ub_bits is None or target.ub_bytes == 0 else Target(target.soc, target.vector_cores, ub_bits // 8)
+    if ub_bits is None or target.ub_bytes == 0:
+        return target
+    return Target(target.soc, target.vector_cores, max(1, ub_bits // 8))  # 0 would make it a GPU
 
 
 def _served(row: Row, tiling: Tiling, question: Question, among: int = 0) -> ServedTiling:

@@ -13,6 +13,7 @@ from pathlib import Path
 from geglu_tune.devices.measured.messages import Done, Failed, Identity, Job, Ready, Reply, Trivial, Unusable
 from geglu_tune.devices.measured.worker import Opener, work
 from geglu_tune.errors import GegluTuneError, UsageError
+from geglu_tune.printable import printable
 from geglu_tune.tiling import Status
 
 _STRIKES = 3
@@ -132,6 +133,7 @@ class _Worker:
         theirs.close()  # so that the pipe ends when the worker does
 
     def ask(self, job: Job, limit: float) -> Reply | Ready | _Lost:
+        os.truncate(self._log, 0)  # else what is printed in a long sweep would fill the disk
         try:
             self._connection.send(job)
         except OSError:
@@ -170,6 +172,8 @@ class _Worker:
         return _Lost(Status.CRASHED, f"{how}: {last}" if last else how)
 
     def _last_line(self) -> str:
-        text = self._log.read_bytes()[-_LOG_TAIL:].decode("utf-8", "replace")
-        lines = [line.strip() for line in text.splitlines() if line.strip()]
-        return lines[-1][:200] if lines else ""
+        with self._log.open("rb") as file:
+            file.seek(max(0, self._log.stat().st_size - _LOG_TAIL))
+            text = file.read().decode("utf-8", "replace")
+        lines = [line for line in text.splitlines() if line.strip()]
+        return printable(lines[-1])[:200] if lines else ""

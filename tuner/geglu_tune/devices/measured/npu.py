@@ -97,7 +97,7 @@ def ub_capacity(profile: Profile) -> tuple[int, str]:
     """Bytes of UB and who says so: the environment, else CANN, else the profile."""
     bits = ub_bits_from_environment()
     if bits is not None:
-        return bits // 8, "ASCEND_UB_CAPACITY_BITS"
+        return max(1, bits // 8), "ASCEND_UB_CAPACITY_BITS"
     try:
         return ub_bits_from_cann() // 8, "get_soc_spec"
     except RuntimeError:

@@ -41,6 +41,8 @@ _NODES = {
         program.Program,
     )
 }
+REMEMBERED = 256
+"""Programs that a process keeps at hand: far more than one kernel and dtype has, and little memory."""
 _KEPT = (Status.OK, Status.UB_OVERFLOW)
 """Verdicts that a second try would repeat; any other may be the fault of the machine: a full disk, a variable."""
 
@@ -50,7 +52,7 @@ def program_hash(compiled: program.Program) -> str:
     return hashlib.sha256(json.dumps(_encode(compiled)).encode()).hexdigest()[:16]
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=REMEMBERED)
 def cached_compile(request: Request) -> Compiled:
     """compile_kernel, remembered in this process and on disk."""
     entry = folder() / f"{_key(request)}.json.gz"

@@ -7,25 +7,35 @@ program it saved before is all that is needed here.
 
 from __future__ import annotations
 
+import errno
 import os
 import re
+import selectors
+import shutil
 import signal
 import subprocess
 import tempfile
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from geglu_kernels.grid import needs_int64
 from geglu_kernels.specs import KERNELS
 from geglu_tune.devices.compilelog import last_line, ub_overflow
 from geglu_tune.devices.virtual.program import Program, UnknownOperationError, read_program
 from geglu_tune.devices.virtual.toolchain import find_toolchain
+from geglu_tune.errors import GegluTuneError
 from geglu_tune.tiling import Status, Tiling, Workload
 
 COMPILE_TIMEOUT_S = 60.0
 """A healthy compile takes a fifth of a second."""
+
+_LOG_END = 2**18
+"""Bytes of a compiler's log that are kept of either end."""
+_CHUNK = 2**16
+_LEAST_ROOM = 2**20
 
 POINTERS = {"bf16": "*bf16", "fp16": "*fp16", "fp32": "*fp32"}
 """Triton's types of tensors by dtype."""
@@ -75,6 +85,8 @@ class Compiled:
 def compile_kernel(request: Request, function: Any = None) -> Compiled:
     """Compile for real; never raises for what a compiler does, and kills one that hangs.
 
+    Raises GegluTuneError for what is no verdict on the request: there is no compiler, or no room on the disk.
+
     `function` is a Triton function to compile in place of the kernel, with the same arguments.
     """
     from geglu_kernels.geglu import KERNELS as JIT_KERNELS
@@ -99,8 +111,20 @@ def compile_function(
         linalg = _lower_to_linalg(function, signature, constants, soc)
     except Exception as error:  # triton raises whatever it likes
         return Compiled(Status.COMPILE_FAILED, f"triton-ascend: {last_line(str(error))}")
-    with tempfile.TemporaryDirectory(prefix="geglu-tune-") as folder:
-        return _compile_linalg(linalg, soc, multibuffer, Path(folder))
+    try:
+        with tempfile.TemporaryDirectory(prefix="geglu-tune-") as folder:
+            compiled = _compile_linalg(linalg, soc, multibuffer, Path(folder))
+            if compiled.status is not Status.OK:
+                _check_room(folder)
+            return compiled
+    except OSError as error:
+        raise GegluTuneError(f"cannot compile in {tempfile.gettempdir()}: {error.strerror}; set TMPDIR") from error
+
+
+def _check_room(folder: str) -> None:
+    """A compiler that runs out of room fails as one that is asked for too much: it is no verdict on the tiling."""
+    if shutil.disk_usage(folder).free < _LEAST_ROOM:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 def _lower_to_linalg(function: Any, signature: Mapping[str, str], constants: Mapping[str, Any], soc: str) -> str:
@@ -164,17 +188,39 @@ def _read_hivm(hivm: Path, folder: Path, notes: tuple[str, ...]) -> Compiled:
         return Compiled(Status.OK, notes=notes, program=read_program(generic.read_text("utf-8")))
     except UnknownOperationError as error:
         return Compiled(Status.COMPILE_FAILED, str(error), notes)
+    except Exception as error:  # what is no program at all fails anywhere
+        why = f"{type(error).__name__}: {last_line(str(error))}"
+        return Compiled(Status.COMPILE_FAILED, f"the compiler's program cannot be read ({why})", notes)
 
 
 def _run(command: list[str]) -> tuple[int | None, str]:
-    """Exit status (None: killed for taking too long) and all that was printed. Kills the whole process group."""
-    with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, start_new_session=True
-    ) as process:
+    """Exit status (None: killed for taking too long) and what was printed. Kills the whole process group."""
+    try:
+        process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, start_new_session=True
+        )
+    except OSError as error:
+        raise GegluTuneError(f"{command[0]} does not run ({error.strerror}): install the compilers again") from error
+    deadline = time.monotonic() + COMPILE_TIMEOUT_S
+    with process:
+        assert process.stdout is not None
+        log, ended = _ends_of(process.stdout, deadline)
         try:
-            output, _ = process.communicate(timeout=COMPILE_TIMEOUT_S)
+            process.wait(timeout=max(0.0, deadline - time.monotonic()) if ended else 0.0)
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
-            output, _ = process.communicate()
-            return None, output.decode("utf-8", "replace")
-    return process.returncode, output.decode("utf-8", "replace")
+            return None, log
+    return process.returncode, log
+
+
+def _ends_of(stream: IO[bytes], deadline: float) -> tuple[str, bool]:
+    """The beginning and the end of what is printed until then, however much it is; and whether that was all."""
+    head, tail, ended = b"", b"", False
+    with selectors.DefaultSelector() as selector:
+        selector.register(stream, selectors.EVENT_READ)
+        while not ended and selector.select(max(0.0, deadline - time.monotonic())):
+            chunk = os.read(stream.fileno(), _CHUNK)
+            ended = not chunk
+            room = _LOG_END - len(head)
+            head, tail = head + chunk[:room], (tail + chunk[room:])[-_LOG_END:]
+    return (head + tail).decode("utf-8", "replace"), ended

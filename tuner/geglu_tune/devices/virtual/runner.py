@@ -8,7 +8,7 @@ from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from concurrent.futures.process import BrokenProcessPool
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import TypeVar
 
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from geglu_tune.devices import profiles
 from geglu_tune.devices.profiles import Profile, find_profile
-from geglu_tune.devices.virtual.cache import cached_compile, program_hash
+from geglu_tune.devices.virtual.cache import REMEMBERED, cached_compile, program_hash
 from geglu_tune.devices.virtual.chip import Chip
 from geglu_tune.devices.virtual.compiler import COMPILE_TIMEOUT_S, Request
 from geglu_tune.devices.virtual.correctness import check_program
@@ -147,15 +147,20 @@ def draws(soc: str, workload: Workload, tiling: Tiling) -> list[float]:
     return seconds
 
 
-@cache
+@lru_cache(maxsize=REMEMBERED)
 def _check(soc: str, program: Program, kernel: str, dtype: str, block_size: int) -> str | None:
     """Why a program is wrong; one check serves all shapes, with inputs that are new in every process."""
     seed = int.from_bytes(os.urandom(4), "big")
     return check_program(program, kernel, dtype, block_size, find_profile(soc).device.ub_bytes, seed)
 
 
-@cache
 def _chip(soc: str) -> Chip:
+    """A chip keeps what it knows of every program it has timed, so that there is a new one now and then."""
+    return _new_chip(soc, cached_compile.cache_info().misses // REMEMBERED)
+
+
+@lru_cache(maxsize=1)
+def _new_chip(soc: str, generation: int) -> Chip:
     return Chip(find_profile(soc))
 
 

@@ -12,6 +12,7 @@ from functools import cache
 from pathlib import Path
 
 from geglu_tune.errors import GegluTuneError
+from geglu_tune.printable import printable
 
 _INSTALL = "install the compilers with: pip install 'geglu-tune[ascend]' (Python 3.10 or 3.11)"
 
@@ -59,8 +60,9 @@ def _distribution_version(name: str) -> str:
 
 def _compiler_version(compiler: Path) -> str:
     try:
-        run = subprocess.run([compiler, "--version"], capture_output=True, text=True, timeout=30, check=True)
+        run = subprocess.run([compiler, "--version"], capture_output=True, timeout=30, check=True)
     except (OSError, subprocess.SubprocessError) as error:
         raise GegluTuneError(f"{compiler} does not run ({error}); {_INSTALL}") from None
-    match = re.search(r"^bishengir-compile (\S+)(?:.*?\b([0-9a-f]{12})\b)?", run.stdout, re.MULTILINE)
-    return " ".join(part for part in match.groups() if part) if match else run.stdout.strip()[:80]
+    told = run.stdout.decode("utf-8", "replace")
+    match = re.search(r"^bishengir-compile (\S+)(?:.*?\b([0-9a-f]{12})\b)?", told, re.MULTILINE)
+    return printable(" ".join(part for part in match.groups() if part) if match else told)[:80]

@@ -59,6 +59,13 @@ def test_every_page_is_linked():
         assert any(f"{page.name})" in text for other, text in texts.items() if other != page), page.name
 
 
+def test_every_test_that_a_page_names_is_there():
+    tests = "\n".join(path.read_text("utf-8") for path in (ROOT / "tests").rglob("test_*.py"))
+    named = {name for page in PAGES for name in re.findall(r"`(test_\w+)`", page.read_text("utf-8"))}
+    assert len(named) > 50
+    assert [name for name in sorted(named) if f"def {name}(" not in tests] == []
+
+
 @pytest.mark.parametrize(
     ("page", "error"),
     [

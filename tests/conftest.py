@@ -61,7 +61,11 @@ def process(db):
     started = []
 
     def start(*args, seconds_a_trial=0.0, db=db, **options):
-        environment = {**os.environ, "PYTHONPATH": str(TESTS), SECONDS_A_TRIAL: str(seconds_a_trial)}
+        environment = {
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join([str(TESTS), os.environ.get("PYTHONPATH", "")]),
+            SECONDS_A_TRIAL: str(seconds_a_trial),
+        }
         command = [sys.executable, "-m", "fakes.cli", *args, "--db", str(db)]
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **options}
         started.append(subprocess.Popen(command, env=environment, text=True, preexec_fn=_heed_ctrl_c, **pipes))

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from geglu_tune.cli import records
+from geglu_tune.results import records
 from geglu_tune.store import Store
 from geglu_tune.tiling import Device, Margin, Measurement, Status, Tiling, Workload
 from store.builders import MEASURED, keep_best

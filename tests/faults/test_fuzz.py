@@ -81,6 +81,9 @@ GOOD = {
     "loop_order": ["strided", "contiguous"],
     "trace": FILES,
     "png": ["a.png"],
+    "url": ["http://127.0.0.1:1", "file:///etc/passwd", "http://["],
+    "host": ["127.0.0.1", "localhost", "nowhere.invalid", "::1"],
+    "port": ["0", "65535"],
 }
 CHEAP = {
     "bench": ["--kernel-only", "--length", "128", "--batch", "1", "--intermediate", "128"],
@@ -132,6 +135,7 @@ def _too_long(*_: object) -> None:
 def test_every_command_answers_whatever_it_is_given(name: str, monkeypatch: pytest.MonkeyPatch):
     if name == "sweep":  # its device alone is a fake, so that many sweeps are run to their end
         monkeypatch.setattr(devices, "open_runners", lambda specs, jobs, groups: [FakeRunner()])
+    monkeypatch.setattr("uvicorn.Server.run", lambda self, sockets: None)  # else `serve` has no end
     tried = 0
 
     @settings(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 # Most of what the first question takes: better at a job's start than in its first step.
 import _sqlite3  # noqa: F401
+import os
 import sys
 
 TYPE_CHECKING = False
@@ -65,21 +66,39 @@ def reload() -> None:
 
 def _answer(kernel: str, shape: int | Sequence[int], dtype: object, device: str | Device) -> ServedTiling:
     global _index
-    from geglu_tune.serving.index import Index, ask
+    from geglu_tune.serving.index import Index, ask, is_disabled
 
     answers = _answers  # before the index: an answer from an index that reload() drops goes where nobody looks
     question = ask(kernel, shape, dtype, device)
-    if _index is None:
-        _index = Index()
     index = _index
+    if index is None:
+        index = _index = Index()
+        if os.environ.get("GEGLU_TUNE_URL") and not is_disabled():
+            _ask_service(os.environ["GEGLU_TUNE_URL"])
     served = index.answer(question)
     if index.warning:
-        _warn(index.warning)
+        _warn(f"{index.warning} (until then geglu-tune serves defaults)")
     if len(answers) >= _MAX_ANSWERS:
         answers.clear()
     # A list of sizes cannot be a key; the tuple of the same sizes can, and torch.Size is one.
     answers[kernel, shape if isinstance(shape, int) else tuple(shape), dtype, device] = served
     return served
+
+
+def _ask_service(url: str) -> None:
+    """Have the copy of the service's bests renewed in the background; what it holds now answers until then."""
+    from geglu_tune.paths import service_copy_path
+    from geglu_tune.serving import remote
+
+    def done(warning: str, changed: bool) -> None:
+        if warning:
+            _warn(f"{warning} (geglu-tune goes on with what it has)")
+        if changed:
+            reload()
+
+    path = service_copy_path(url)
+    if path is not None:
+        remote.start(url, path, done)
 
 
 def _warn(warning: str) -> None:
@@ -90,7 +109,7 @@ def _warn(warning: str) -> None:
     import warnings
 
     try:
-        warnings.warn(f"{warning} (until then geglu-tune serves defaults)", RuntimeWarning, stacklevel=4)
+        warnings.warn(warning, RuntimeWarning, stacklevel=4)
     except RuntimeWarning:
         pass  # where warnings are errors, this one is still no reason for a job to fail
 

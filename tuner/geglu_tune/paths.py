@@ -30,6 +30,13 @@ def shipped_database_path() -> str:
     return os.path.join(os.path.dirname(__file__), "shipped.db")
 
 
+def service_copy_path(url: str) -> str | None:
+    """Where the bests of a service are kept; None where there is no home folder."""
+    folder = os.path.expanduser(os.environ.get("XDG_CACHE_HOME") or "~/.cache")
+    name = "".join(char if char.isalnum() else "-" for char in url)[:100]
+    return None if folder.startswith("~") else os.path.join(folder, "geglu-tune", "services", f"{name}.db")
+
+
 def local_profile_path(soc: str) -> str | None:
     """Where the numbers measured on a card of this machine are, if any were; None where there is no home folder."""
     folder = _data_folder()

@@ -16,7 +16,23 @@ import typer
 from typer.core import TyperGroup
 
 from geglu_tune import __version__
-from geglu_tune.cli import bench, calibrate, doctor, explain, export, importing, lookup, merge, show, sweep, verify
+from geglu_tune.cli import (
+    bench,
+    calibrate,
+    doctor,
+    explain,
+    export,
+    importing,
+    lookup,
+    merge,
+    pull,
+    push,
+    report,
+    serve,
+    show,
+    sweep,
+    verify,
+)
 from geglu_tune.cli.options import ExitStatus
 from geglu_tune.cli.say import say
 from geglu_tune.errors import GegluTuneError, UsageError
@@ -91,6 +107,10 @@ app.command("doctor")(doctor.doctor)
 app.command("export")(export.export)
 app.command("import")(importing.import_file)
 app.command("merge")(merge.merge)
+app.command("report")(report.report)
+app.command("serve")(serve.serve)
+app.command("push")(push.push)
+app.command("pull")(pull.pull)
 
 
 def _print_version(asked: bool) -> None:

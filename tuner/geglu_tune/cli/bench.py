@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from geglu_tune.asked import parse_dtype
 from geglu_tune.bench.points import METRICS, MODES, PROVIDERS, Missing, Note, Outcome, Plan, Point
-from geglu_tune.cli import options
 from geglu_tune.cli.options import DbOption, DebugOption, ExitStatus, Format
 from geglu_tune.cli.say import say
 from geglu_tune.devices import resolve
@@ -60,7 +60,7 @@ def bench(
         batch=batch,
         hidden=hidden,
         intermediate=intermediate,
-        dtype=options.parse_dtype(dtype),
+        dtype=parse_dtype(dtype),
         modes=_chosen("mode", mode, MODES),
         metrics=_chosen("metric", metric, ("speed",) if kernel_only else METRICS),
         providers=_chosen("provider", provider, PROVIDERS),

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from geglu_kernels.specs import LOOP_ORDERS
-from geglu_tune.cli import options
+from geglu_tune.asked import parse_dtype, parse_kernel, parse_shape
 from geglu_tune.cli.options import DebugOption, ExitStatus, JsonOption
 from geglu_tune.cli.say import say
 from geglu_tune.errors import UsageError
@@ -46,7 +46,7 @@ def explain(
 
     Ends with status 3 where the tiling does not compile.
     """
-    workload = Workload(options.parse_kernel(kernel), options.parse_shape(shape), options.parse_dtype(dtype))
+    workload = Workload(parse_kernel(kernel), parse_shape(shape), parse_dtype(dtype))
     if png is not None:
         from geglu_tune.devices.virtual.explain import plot
 

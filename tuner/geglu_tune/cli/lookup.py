@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from geglu_tune.cli import options
+from geglu_tune.asked import parse_dtype, parse_kernel, parse_shape, parse_soc
 from geglu_tune.cli.options import DbOption, DebugOption, ExitStatus, JsonOption
 from geglu_tune.cli.say import say
 from geglu_tune.printable import printable
@@ -30,39 +30,18 @@ def lookup(
     debug: DebugOption = False,
 ) -> int:
     """Print the tiling that the library would answer, and why."""
-    workload = Workload(options.parse_kernel(kernel), options.parse_shape(shape), options.parse_dtype(dtype))
-    soc = options.parse_soc(device)
+    workload = Workload(parse_kernel(kernel), parse_shape(shape), parse_dtype(dtype))
+    soc = parse_soc(device)
 
     from geglu_tune.serving.index import Index, ask
+    from geglu_tune.serving.record import record_of
 
     index = Index(None if db is None else str(db))
     served = index.answer(ask(workload.kernel, workload.shape, workload.dtype, soc))
     if index.warning:
         say(f"warning: {index.warning}")
-    print(json.dumps(_record(workload, served), indent=2) if as_json else _sentence(served))
+    print(json.dumps(record_of(workload, served), indent=2) if as_json else _sentence(served))
     return ExitStatus.DONE
-
-
-def _record(workload: Workload, served: ServedTiling) -> dict[str, object]:
-    return {
-        "kernel": workload.kernel,
-        "shape": workload.shape_text,
-        "n": workload.n,
-        "dtype": workload.dtype,
-        "device": served.soc,
-        "block_size": served.block_size,
-        "programs": served.programs,
-        "multibuffer": served.multibuffer,
-        "form": served.form,
-        "loop_order": served.loop_order,
-        "origin": served.origin,
-        "source": served.source,
-        "time_us": served.time_us,
-        "tuned_n": served.tuned_n,
-        "distance": served.distance,
-        "reason": served.reason,
-        "row": None if served.row is None else dict(served.row),
-    }
 
 
 def _sentence(served: ServedTiling) -> str:

@@ -1,21 +1,14 @@
-"""Options that several commands share, and what their values mean. Light: `--help` imports this."""
+"""Options that several commands share. Light: `--help` imports this."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable
 from enum import Enum, IntEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from geglu_kernels.specs import DTYPE_BYTES, KERNELS
-from geglu_tune import models, paths
-from geglu_tune.errors import UsageError
-
-MAX_ELEMENTS = 2**40
-"""Far beyond any device's memory, so surely a slip of the keyboard."""
+from geglu_tune import paths
 
 
 class Format(str, Enum):
@@ -47,45 +40,3 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON documen
 
 def database(db: Path | None) -> Path:
     return Path(paths.database_path()) if db is None else db
-
-
-def parse_kernel(text: str) -> str:
-    return _one_of("kernel", text, KERNELS)
-
-
-def parse_dtype(text: str) -> str:
-    return _one_of("dtype", text, DTYPE_BYTES)
-
-
-def parse_model(text: str) -> list[tuple[int, ...]]:
-    """The shapes of a model."""
-    return models.shapes(models.INTERMEDIATE[_one_of("model", text, models.INTERMEDIATE)])
-
-
-def parse_shape(text: str) -> tuple[int, ...]:
-    """8192x11008 -> (8192, 11008)."""
-    if not re.fullmatch(r"[0-9]{1,18}(x[0-9]{1,18})*", text):
-        raise UsageError(f"cannot read shape '{text}': write whole numbers joined by x, such as 8192x11008")
-    shape = tuple(map(int, text.split("x")))
-    elements = 1
-    for size in shape:
-        elements *= size
-    if not elements:
-        raise UsageError(f"shape '{text}' has no elements, so there is nothing to tune: every size must be 1 or more")
-    if elements > MAX_ELEMENTS:
-        raise UsageError(f"shape '{text}' has more than 2^40 elements, which fit on no device: check the sizes")
-    return shape
-
-
-def parse_soc(text: str) -> str:
-    """The SoC of a device's name: virtual:Ascend910B4 and Ascend910B4 are one; indices are of this machine alone."""
-    soc = text.strip().removeprefix("virtual:")
-    if not soc or soc.partition(":")[0] in ("auto", "npu", "cuda"):
-        raise UsageError(f"'{text}' is not the name of a device: give its SoC, such as Ascend910B4")
-    return soc
-
-
-def _one_of(what: str, text: str, known: Iterable[str]) -> str:
-    if text not in known:
-        raise UsageError(f"unknown {what} '{text}': choose from {', '.join(known)}")
-    return text

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn
 
 from geglu_tune.cli.say import say
-from geglu_tune.cli.tables import format_time
+from geglu_tune.results.columns import format_time
 from geglu_tune.store import BestRecord, TrialRecord
 from geglu_tune.study import DeviceFailed, Event, Listener, StudyDone, StudyStarted, TrialDone
 

@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from geglu_tune.asked import parse_dtype, parse_kernel, parse_shape, parse_soc
 from geglu_tune.cli import options
 from geglu_tune.cli.options import DbOption, DebugOption, ExitStatus, Format
 from geglu_tune.cli.say import say
+from geglu_tune.errors import UsageError
 
 if TYPE_CHECKING:
-    from geglu_tune.cli.records import Record
+    from geglu_tune.results.records import Record
     from geglu_tune.store import Store
 
 
@@ -22,27 +24,35 @@ def show(
     shape: Annotated[str | None, typer.Option(help="Only this shape, such as 8192x11008.")] = None,
     device: Annotated[str | None, typer.Option(help="Only this device, such as Ascend910B4.")] = None,
     trials: Annotated[bool, typer.Option("--trials", help="Every trial, the failed ones with their reasons.")] = False,
+    plot: Annotated[bool, typer.Option("--plot", help="Draw time against BLOCK_SIZE of each.")] = False,
     form: Annotated[Format, typer.Option("--format", help="How to print it.")] = Format.TABLE,
     db: DbOption = None,
     debug: DebugOption = False,
 ) -> int:
     """Print the best tilings found so far, or every trial."""
     wanted = _Filter(
-        kernel=None if kernel is None else options.parse_kernel(kernel),
-        dtype=None if dtype is None else options.parse_dtype(dtype),
-        shape=None if shape is None else options.parse_shape(shape),
-        device=None if device is None else options.parse_soc(device),
+        kernel=None if kernel is None else parse_kernel(kernel),
+        dtype=None if dtype is None else parse_dtype(dtype),
+        shape=None if shape is None else parse_shape(shape),
+        device=None if device is None else parse_soc(device),
     )
+    if plot and (trials or form is not Format.TABLE):
+        raise UsageError("--plot draws the trials of each study: it goes with neither --trials nor --format")
     path = options.database(db)
 
-    from geglu_tune.cli import records, tables
+    from geglu_tune.cli import tables
+    from geglu_tune.results import columns, records
     from geglu_tune.store import Store
 
     with Store.read(path) as store:
         found = _records(store, wanted, trials=trials)
+        if plot:
+            _plot(store, wanted)
         if not found:
             say(_why_nothing(store, wanted, trials=trials))
-    tables.print_records(found, tables.TRIAL_LAYOUT if trials else tables.BEST_LAYOUT, form)
+    if plot:
+        return ExitStatus.DONE
+    tables.print_records(found, columns.TRIAL_LAYOUT if trials else columns.BEST_LAYOUT, form)
     for doubt in () if trials else records.doubts(found):
         say(doubt)
     return ExitStatus.DONE
@@ -57,13 +67,23 @@ class _Filter:
 
 
 def _records(store: Store, wanted: _Filter, *, trials: bool) -> list[Record]:
-    from geglu_tune.cli import records
+    from geglu_tune.results import records
 
     if trials:
         found = store.all_trials(kernel=wanted.kernel, dtype=wanted.dtype, shape=wanted.shape, soc=wanted.device)
         return [records.of_trial(study, trial) for study, trial in found]
     bests = store.best(kernel=wanted.kernel, dtype=wanted.dtype, shape=wanted.shape, soc=wanted.device)
     return [records.of_best(best) for best in records.in_order(bests)]
+
+
+def _plot(store: Store, wanted: _Filter) -> None:
+    from geglu_tune.cli.plot import print_landscape
+    from geglu_tune.results import records
+    from geglu_tune.results.landscape import landscape_of
+
+    bests = store.best(kernel=wanted.kernel, dtype=wanted.dtype, shape=wanted.shape, soc=wanted.device)
+    for best in records.in_order(bests):
+        print_landscape(landscape_of(best.study, store.trials(best.study), best))
 
 
 def _why_nothing(store: Store, wanted: _Filter, *, trials: bool) -> str:

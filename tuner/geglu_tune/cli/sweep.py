@@ -11,6 +11,7 @@ import typer
 
 from geglu_kernels.specs import KERNELS
 from geglu_tune import models
+from geglu_tune.asked import parse_dtype, parse_kernel, parse_model, parse_shape
 from geglu_tune.cli import options
 from geglu_tune.cli.options import DbOption, DebugOption, ExitStatus, Format, JsonOption
 from geglu_tune.cli.say import say
@@ -74,8 +75,8 @@ def sweep(
     """
     asked = [
         Workload(one_kernel, one_shape, one_dtype)
-        for one_kernel in map(options.parse_kernel, kernel or KERNELS)
-        for one_dtype in map(options.parse_dtype, dtype or ["bf16"])
+        for one_kernel in map(parse_kernel, kernel or KERNELS)
+        for one_dtype in map(parse_dtype, dtype or ["bf16"])
         for one_shape in _shapes(shape or [], model or [])
     ]
     if stale and (fresh or plan):
@@ -87,10 +88,11 @@ def sweep(
 
     from geglu_tune import devices
     from geglu_tune import sweep as sweeping
-    from geglu_tune.cli import records, tables
+    from geglu_tune.cli import tables
     from geglu_tune.cli.progress import progress
     from geglu_tune.dbfile import has_database
     from geglu_tune.plan import plan as make_plan
+    from geglu_tune.results import columns, records
     from geglu_tune.store import Store
 
     workloads = sweeping.check_workloads(asked)
@@ -110,7 +112,7 @@ def sweep(
             studies = make_plan(stored, runner, workloads, seed=seed, trials=trials, jobs=jobs, fresh=fresh)
             if notice:
                 say(notice)
-            tables.print_records([records.of_plan(study, runner) for study in studies], tables.PLAN_LAYOUT, form)
+            tables.print_records([records.of_plan(study, runner) for study in studies], columns.PLAN_LAYOUT, form)
             say(_sum_up(studies, jobs))
             return ExitStatus.DONE
         again = None
@@ -139,7 +141,7 @@ def sweep(
                 listen=listen,
             )
     bests = [records.of_best(best) for best in records.in_order(result.bests)]
-    tables.print_records(bests, tables.BEST_LAYOUT, form)
+    tables.print_records(bests, columns.BEST_LAYOUT, form)
     for doubt in records.doubts(bests):
         say(doubt)
     return _conclude(result, len(workloads), path)
@@ -166,8 +168,8 @@ def _stale_tilings(
 
 
 def _shapes(shapes: list[str], names: list[str]) -> list[tuple[int, ...]]:
-    of_models = [shape for name in names for shape in options.parse_model(name)]
-    return [*map(options.parse_shape, shapes), *of_models] or models.shapes(models.PR_1031_INTERMEDIATE)
+    of_models = [shape for name in names for shape in parse_model(name)]
+    return [*map(parse_shape, shapes), *of_models] or models.shapes(models.PR_1031_INTERMEDIATE)
 
 
 def _sum_up(studies: list[StudyPlan], jobs: int) -> str:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from geglu_kernels.specs import DTYPE_BYTES, KERNELS
-from geglu_tune.cli import options
+from geglu_tune.asked import parse_dtype, parse_kernel
 from geglu_tune.cli.options import DebugOption, ExitStatus, JsonOption
 from geglu_tune.cli.say import say
 from geglu_tune.devices import resolve
@@ -34,8 +34,8 @@ def verify(
 
     Ends with status 1 where a tensor is further than it may be.
     """
-    kernels = list(dict.fromkeys(map(options.parse_kernel, kernel or KERNELS)))
-    dtypes = list(dict.fromkeys(map(options.parse_dtype, dtype or DTYPE_BYTES)))
+    kernels = list(dict.fromkeys(map(parse_kernel, kernel or KERNELS)))
+    dtypes = list(dict.fromkeys(map(parse_dtype, dtype or DTYPE_BYTES)))
     opener, name = _opener(device)
 
     from geglu_tune.verify.verifying import verify as findings_of

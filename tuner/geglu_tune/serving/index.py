@@ -13,7 +13,7 @@ from geglu_kernels.specs import KERNELS
 from geglu_tune.dbfile import NAME_ANOTHER
 from geglu_tune.errors import GegluTuneError
 from geglu_tune.heuristics import default_tiling_of, ub_bits_from_environment
-from geglu_tune.paths import database_path, shipped_database_path
+from geglu_tune.paths import database_path, service_copy_path, shipped_database_path
 from geglu_tune.serving import rows
 from geglu_tune.serving.nearest import nearest, tiling_of
 from geglu_tune.serving.rows import Found, Question, Target
@@ -22,6 +22,7 @@ from geglu_tune.socs import SOCS, family
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
     from geglu_tune.tiling import Device
@@ -54,18 +55,24 @@ def ask(kernel: str, shape: int | Sequence[int], dtype: object, device: str | De
 
 
 class Index:
-    """The databases of a process: the user's, then the one that comes with geglu-tune.
+    """The databases of a process: the user's, the copy of a service's, then the one that comes with geglu-tune.
 
     Nothing is read before it is asked for. A database that could not be used once is not tried again.
     """
 
-    def __init__(self, named: str | None = None) -> None:
+    def __init__(self, named: str | None = None, find: Callable[[str, Question], Found | None] = rows.find) -> None:
+        """Args: find: reads what a database has for a question."""
         self.warning = ""
         """What is wrong with a database and what to do, in one line; empty if nothing is known to be."""
         self._missing = ""
+        self._read = find
         # Nothing tuned yet is how everyone starts; a database that was asked for by name and is not there is a mistake.
         self._asked_for = named is not None or "GEGLU_TUNE_DB" in os.environ
-        self._paths = [shipped_database_path()]
+        url = os.environ.get("GEGLU_TUNE_URL")
+        copy = service_copy_path(url) if url else None
+        self._optional = [path for path in (copy, shipped_database_path()) if path is not None]
+        """What need not be there."""
+        self._paths = list(self._optional)
         try:
             self._paths.insert(0, named or database_path())
         except GegluTuneError as error:
@@ -82,13 +89,13 @@ class Index:
         if required and question.n:
             from geglu_tune.serving.required import check
 
-            check(required, served, question, [] if _is_disabled() else self._paths)
+            check(required, served, question, [] if is_disabled() else self._paths)
         return served
 
     def _answer(self, question: Question) -> ServedTiling:
         if not question.n:
             return _default(question, "0 elements: nothing to launch")
-        if _is_disabled():
+        if is_disabled():
             return _default(question, "GEGLU_TUNE_DISABLE is set")
         layers = []
         for path in list(self._paths):
@@ -105,7 +112,7 @@ class Index:
 
     def _find(self, path: str, question: Question) -> Found | None:
         try:
-            found = rows.find(path, question)
+            found = self._read(path, question)
         except GegluTuneError as error:
             self._give_up(path, str(error))
             return None
@@ -113,7 +120,7 @@ class Index:
             self._give_up(path, f"cannot read the database {path}: {error}; {NAME_ANOTHER}")
             return None
         if found is None:
-            missing = path != shipped_database_path()
+            missing = path not in self._optional
             self._missing = f"no tunings in {path}" if missing else self._missing
             self._give_up(path, self._missing if missing and self._asked_for else "")
         return found
@@ -123,7 +130,7 @@ class Index:
         self._paths = [other for other in self._paths if other != path]
 
 
-def _is_disabled() -> bool:
+def is_disabled() -> bool:
     return os.environ.get("GEGLU_TUNE_DISABLE", "0") not in ("", "0")
 
 

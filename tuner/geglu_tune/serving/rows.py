@@ -79,7 +79,12 @@ def find(path: str, question: Question) -> Found | None:
     Raises:
         GegluTuneError, Error, OSError: the file cannot be used.
     """
-    return _read(path, lambda connection: _Reader(connection, path, question).find())
+    return _read(path, lambda connection: find_in(connection, path, question))
+
+
+def find_in(connection: Any, path: str, question: Question) -> Found:
+    """What a database that is held open has for a question. Raises Error."""
+    return _Reader(connection, path, question).find()
 
 
 def all_rows(path: str, question: Question) -> list[Row]:

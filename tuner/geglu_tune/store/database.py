@@ -16,7 +16,16 @@ from geglu_tune.errors import GegluTuneError
 from geglu_tune.store import queries
 from geglu_tune.store.merging import Merged, different, united
 from geglu_tune.store.opening import connect, inode_of, reporting, snapshot
-from geglu_tune.store.records import BestRecord, Chosen, Contents, Provenance, StudyRecord, TrialRecord
+from geglu_tune.store.records import (
+    BestRecord,
+    Chosen,
+    Contents,
+    Provenance,
+    StudyRecord,
+    SweepBest,
+    SweepRecord,
+    TrialRecord,
+)
 from geglu_tune.store.rows import best_of, chosen_of, chosen_row, study_of, to_json, trial_of, trial_row
 from geglu_tune.tiling import Margin, Measurement, Source, Status, Tiling, Workload
 
@@ -179,6 +188,25 @@ class Store:
             return [_without_the_rest(best) for best in self.best()]
         with reporting(self.path):
             return self._contents("true", [])
+
+    def study(self, study_id: int) -> StudyRecord | None:
+        """The study of that id, if there is one."""
+        with reporting(self.path):
+            return next(iter(self._studies("studies.id = ?", [min(study_id, queries.MAX_INTEGER)])), None)
+
+    def sweeps(self) -> list[SweepRecord]:
+        """All sweeps, the oldest first."""
+        with reporting(self.path):
+            return [SweepRecord(**row) for row in self._rows(queries.SWEEPS, [])]
+
+    def bests_of_sweep(self, sweep_id: int) -> list[SweepBest]:
+        """The fastest trial of each study among those that the sweep made itself."""
+        fastest: dict[int, SweepBest] = {}
+        for study, trial in self._all_trials("trials.sweep_id = ? and trials.status = 'ok'", [sweep_id]):
+            time_us = trial.measurement.time_us
+            if time_us is not None and (study.id not in fastest or time_us < fastest[study.id].time_us):
+                fastest[study.id] = SweepBest(study, trial.tiling, time_us)
+        return list(fastest.values())
 
     def merge(self, contents: Iterable[Contents], origin: str) -> Merged:
         """Take over studies of elsewhere, all of them or, if it fails, none.

@@ -8,7 +8,8 @@ from typing import Any
 from geglu_tune.store.rows import TRIAL_FIELDS
 from geglu_tune.tiling import Source
 
-_MAX_INTEGER = 2**63 - 1
+MAX_INTEGER = 2**63 - 1
+"""The largest that SQLite knows."""
 
 _STUDY_COLUMNS = """
     studies.id as study_id, studies.kernel, studies.n, studies.shape, studies.dtype, studies.seed,
@@ -35,6 +36,11 @@ def _trial_columns(table: str) -> str:
 
 
 STUDIES = f"select {_STUDY_COLUMNS} from {_STUDY_TABLES} where {{where}}"
+
+SWEEPS = """
+    select id, state, started_at, (select count(*) from trials where sweep_id = sweeps.id) as trials
+    from sweeps order by id
+"""
 
 TRIALS = f"""
     select {_STUDY_COLUMNS}, {_trial_columns("trials")}
@@ -71,7 +77,7 @@ def filters(
         "devices.soc": soc,
         "provenances.source": None if source is None else source.value,
         # SQLite knows no larger integer, so neither does any row.
-        "studies.n": None if shape is None else min(math.prod(shape), _MAX_INTEGER),
+        "studies.n": None if shape is None else min(math.prod(shape), MAX_INTEGER),
     }
     wanted = {column: value for column, value in wanted.items() if value is not None}
     return " and ".join(f"{column} = ?" for column in wanted) or "true", list(wanted.values())

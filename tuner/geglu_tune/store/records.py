@@ -87,6 +87,33 @@ class Contents:
 
 
 @dataclass(frozen=True)
+class SweepRecord:
+    """A sweep that was run, or the taking over of what others had found."""
+
+    id: int
+    state: str
+    """running (also if it was killed), done, out of time, interrupted, failed or merged."""
+    started_at: str
+    trials: int
+    """That it made itself."""
+
+
+@dataclass(frozen=True)
+class SweepBest:
+    """The fastest of the trials that one sweep made of a study itself."""
+
+    study: StudyRecord
+    tiling: Tiling
+    time_us: float
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """The same for what can be compared."""
+        workload, provenance = self.study.workload, self.study.provenance
+        return workload.kernel, workload.n, workload.dtype, provenance.device, provenance.source
+
+
+@dataclass(frozen=True)
 class BestRecord:
     """The trial of a study to serve, and what it is compared with."""
 

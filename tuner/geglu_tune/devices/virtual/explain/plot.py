@@ -38,8 +38,8 @@ def check_installed() -> None:
         raise GegluTuneError("--png needs matplotlib, which is not installed; pip install 'geglu-tune[plot]'")
 
 
-def draw(analysis: Analysis) -> bytes:
-    """The picture as PNG: tiles from the middle of the run, or all of a shorter run."""
+def draw(analysis: Analysis, form: str = "png") -> bytes:
+    """The picture as PNG or SVG: tiles from the middle of the run, or all of a shorter run."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -48,7 +48,7 @@ def draw(analysis: Analysis) -> bytes:
     picture = _Picture(analysis, figure)
     picture.draw()
     file = io.BytesIO()
-    figure.savefig(file, format="png", dpi=_DPI)
+    figure.savefig(file, format=form, dpi=_DPI)
     return file.getvalue()
 
 

@@ -1,0 +1,98 @@
+"""Clients that take too much: a real server, and sockets that misbehave."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from contextlib import closing
+from pathlib import Path
+from urllib.request import urlopen
+
+import pytest
+import uvicorn
+
+from geglu_tune.service import limits
+from geglu_tune.service.app import create_app
+
+HEAD = b"POST /v1/tilings HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer t\r\nContent-Length: 100\r\n\r\n"
+
+
+@pytest.fixture
+def address(tuned: Path, monkeypatch: pytest.MonkeyPatch):
+    """The service on a port of its own, with little patience."""
+    monkeypatch.setattr(limits, "HEADERS_S", 0.5)
+    monkeypatch.setattr(limits, "BODY_S", 0.5)
+    listener = socket.create_server(("127.0.0.1", 0))
+    config = uvicorn.Config(
+        create_app(tuned, "t"), http=limits.ImpatientProtocol, lifespan="off", log_level="critical", limit_concurrency=8
+    )
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
+    thread.start()
+    while not server.started:
+        time.sleep(0.01)
+    yield listener.getsockname()
+    server.should_exit = True
+    thread.join()
+    listener.close()
+
+
+def answer(address, *parts: bytes, pause: float = 0.0) -> bytes:
+    """What comes back, until the server closes the connection or says nothing for 5 seconds."""
+    received = b""
+    with closing(socket.create_connection(address, timeout=5)) as client:
+        try:
+            for part in parts:
+                client.sendall(part)
+                time.sleep(pause)
+            while chunk := client.recv(65536):
+                received += chunk
+        except (TimeoutError, ConnectionError, BrokenPipeError):
+            pass
+    return received
+
+
+def is_alive(address) -> bool:
+    with urlopen(f"http://127.0.0.1:{address[1]}/healthz", timeout=5) as response:
+        return response.status == 200
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [[b""], [b"GET /heal"], [b"GET / HTTP/1.1\r\n", *[b"X: y\r\n"] * 20]],
+    ids=["nothing", "half a line", "header after header"],
+)
+def test_a_head_that_does_not_come_ends_the_connection(address, parts):
+    started = time.monotonic()
+    assert answer(address, *parts, pause=0.1) == b""
+    assert time.monotonic() - started < 4
+    assert is_alive(address)
+
+
+def test_a_second_head_has_no_more_time_than_the_first(address):
+    started = time.monotonic()
+    first = b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"
+    assert answer(address, first, b"GET /heal", pause=0.1).count(b"200 OK") == 1
+    assert time.monotonic() - started < 4
+
+
+def test_a_body_that_does_not_come_ends_the_request(address):
+    assert b"408" in answer(address, HEAD, b"x" * 10).split(b"\r\n")[0]
+    assert is_alive(address)
+
+
+def test_what_is_no_http_is_refused(address):
+    assert answer(address, b"\x16\x03\x01 hello\r\n\r\n").startswith(b"HTTP/1.1 400")
+    assert is_alive(address)
+
+
+def test_too_many_connections_are_turned_away_and_the_rest_is_served(address):
+    idle = [socket.create_connection(address) for _ in range(20)]
+    time.sleep(0.1)
+    turned_away = answer(address, b"GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+    assert turned_away.startswith(b"HTTP/1.1 503")
+    time.sleep(1.0)  # until the idle ones are given up
+    assert is_alive(address)
+    for connection in idle:
+        connection.close()

@@ -1,0 +1,38 @@
+"""The pipes of a core under the best tiling of a virtual study, as SVG."""
+
+from __future__ import annotations
+
+import threading
+from functools import lru_cache
+
+from geglu_tune.errors import GegluTuneError
+from geglu_tune.store import BestRecord
+from geglu_tune.tiling import Source, Tiling, Workload
+
+_one_at_a_time = threading.Lock()
+"""Each compiles for a second or so: visitors wait for one another instead of for ever."""
+
+
+def timeline_of(best: BestRecord) -> tuple[str, str]:
+    """The picture and nothing, or nothing and why there is none (empty for a GPU, of which nobody expects one)."""
+    device = best.study.provenance.device
+    if device.is_gpu:
+        return "", ""
+    if best.study.provenance.source is not Source.VIRTUAL:
+        return "", "it was measured, and a driver does not tell what its pipes do"
+    with _one_at_a_time:
+        try:
+            return _drawn(device.soc, best.study.workload, best.best.tiling)
+        except GegluTuneError as error:
+            return "", str(error)
+
+
+@lru_cache(maxsize=64)
+def _drawn(soc: str, workload: Workload, tiling: Tiling) -> tuple[str, str]:
+    from geglu_tune.devices.virtual.explain import explanation, plot
+
+    found = explanation.explain(soc, workload, tiling)
+    if isinstance(found, explanation.Refusal):
+        return "", "the installed compiler refuses the tiling"
+    svg = plot.draw(found.asked, "svg").decode()
+    return svg[svg.index("<svg") :], ""

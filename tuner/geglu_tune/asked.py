@@ -14,7 +14,12 @@ MAX_ELEMENTS = 2**40
 
 
 SHAPE = r"[0-9]{1,18}(x[0-9]{1,18})*"
+SHAPE_WITH_ELEMENTS = r"(?!0+(x|$))[0-9]{1,18}(x(?!0+(x|$))[0-9]{1,18})*"
 SOC = r"(?!(auto|npu|cuda)$)[A-Za-z0-9][A-Za-z0-9 ._+()/-]{0,63}"
+
+
+class TooLargeError(UsageError):
+    """A shape that fits on no device."""
 
 
 def parse_kernel(text: str) -> str:
@@ -41,7 +46,7 @@ def parse_shape(text: str) -> tuple[int, ...]:
     if not elements:
         raise UsageError(f"shape '{text}' has no elements, so there is nothing to tune: every size must be 1 or more")
     if elements > MAX_ELEMENTS:
-        raise UsageError(f"shape '{text}' has more than 2^40 elements, which fit on no device: check the sizes")
+        raise TooLargeError(f"shape '{text}' has more than 2^40 elements, which fit on no device: check the sizes")
     return shape
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import threading
 from typing import TYPE_CHECKING
 
 from geglu_tune.results.landscape import Landscape, Series
@@ -11,6 +12,9 @@ from geglu_tune.tiling import Source
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+ONE_AT_A_TIME = threading.Lock()
+"""Held while something is drawn: matplotlib's settings are the whole process's."""
 
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000", "#999999")
 """Okabe and Ito's, which the colour-blind can tell apart."""

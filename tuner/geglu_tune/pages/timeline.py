@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import threading
 from functools import lru_cache
 
 from geglu_tune.errors import GegluTuneError
+from geglu_tune.pages.pictures import ONE_AT_A_TIME
 from geglu_tune.store import BestRecord
 from geglu_tune.tiling import Source, Tiling, Workload
-
-_one_at_a_time = threading.Lock()
-"""Each compiles for a second or so: visitors wait for one another instead of for ever."""
 
 
 def timeline_of(best: BestRecord) -> tuple[str, str]:
@@ -20,7 +17,7 @@ def timeline_of(best: BestRecord) -> tuple[str, str]:
         return "", ""
     if best.study.provenance.source is not Source.VIRTUAL:
         return "", "it was measured, and a driver does not tell what its pipes do"
-    with _one_at_a_time:
+    with ONE_AT_A_TIME:  # each compiles for a second or so, too
         try:
             return _drawn(device.soc, best.study.workload, best.best.tiling)
         except GegluTuneError as error:

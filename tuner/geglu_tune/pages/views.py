@@ -67,12 +67,14 @@ def study_view(store: Store, best: BestRecord, timeline: Callable[[BestRecord], 
     landscape = landscape_of(best.study, trials, best)
     record = {**records.of_best(best), "study_id": best.study.id}
     svg, why_not = timeline(best)
+    with pictures.ONE_AT_A_TIME:
+        landscape_svg, progress_svg = pictures.draw_landscape(landscape), pictures.draw_progress(landscape)
     return StudyView(
         record=record,
         facts=_facts(record),
         summary=_summary(landscape),
-        landscape=as_url(pictures.draw_landscape(landscape)),
-        progress=as_url(pictures.draw_progress(landscape)),
+        landscape=as_url(landscape_svg),
+        progress=as_url(progress_svg),
         timeline=as_url(svg) if svg else "",
         no_timeline=why_not,
         trials=_trial_records(best.study, trials),

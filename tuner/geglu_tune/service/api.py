@@ -47,7 +47,10 @@ class Api:
         )
         return Response(answer, media_type="application/json")
 
-    def tilings(self, request: Request) -> Response:
+    async def tilings(self, request: Request) -> Response:
+        return await (self._take_over(request) if request.method == "POST" else run_in_threadpool(self._list, request))
+
+    def _list(self, request: Request) -> Response:
         given = _parameters(request, "kernel", "shape", "dtype", "device", "source", "limit", "offset")
         source = given.get("source")
         if source is not None and source not in [known.value for known in Source]:
@@ -71,7 +74,7 @@ class Api:
             return Response(status_code=304, headers=headers)
         return Response(content, media_type="application/json", headers=headers)
 
-    async def take_over(self, request: Request) -> Response:
+    async def _take_over(self, request: Request) -> Response:
         """An export file: all of it, or nothing."""
         if self._token is None:
             return JSONResponse({"error": NO_TOKEN}, 403)

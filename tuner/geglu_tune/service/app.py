@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 
+from anyio import to_thread
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
@@ -13,6 +15,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from geglu_tune.asked import TooLargeError
 from geglu_tune.errors import GegluTuneError, UsageError
 from geglu_tune.exchange.document import MOST_BYTES
 from geglu_tune.printable import printable
@@ -21,6 +24,9 @@ from geglu_tune.service.limits import Limits
 from geglu_tune.service.metrics import Counting, Metrics
 from geglu_tune.service.openapi import openapi
 from geglu_tune.service.site import Site
+
+THREADS = 8
+"""That read the database or draw at the same time; who comes later waits."""
 
 
 def create_app(path: Path, token: str | None = None) -> Starlette:
@@ -33,8 +39,7 @@ def create_app(path: Path, token: str | None = None) -> Starlette:
 
     routes = [
         Route("/v1/tiling", api.tiling),
-        Route("/v1/tilings", api.tilings),
-        Route("/v1/tilings", api.take_over, methods=["POST"]),
+        Route("/v1/tilings", api.tilings, methods=["GET", "POST"]),
         Route("/v1/trials", api.trials),
         Route("/v1/snapshot", api.snapshot),
         Route("/healthz", api.health),
@@ -44,6 +49,7 @@ def create_app(path: Path, token: str | None = None) -> Starlette:
     ]
     return Starlette(
         routes=routes,
+        lifespan=_few_threads,
         middleware=[
             Middleware(Counting, metrics=metrics),
             Middleware(Limits, most_bytes=MOST_BYTES),
@@ -51,11 +57,19 @@ def create_app(path: Path, token: str | None = None) -> Starlette:
         ],
         exception_handlers={
             UsageError: _refused(400),
+            TooLargeError: _refused(404),
             GegluTuneError: _refused(503),
             HTTPException: _http_error,
             Exception: _fault,
         },
     )
+
+
+@asynccontextmanager
+async def _few_threads(app: Starlette) -> AsyncIterator[None]:
+    """Each may hold a copy of the database."""
+    to_thread.current_default_thread_limiter().total_tokens = THREADS
+    yield
 
 
 def _refused(status: int) -> Callable[[Request, Exception], Response]:

@@ -6,19 +6,20 @@ from typing import Any
 
 from geglu_kernels.specs import DTYPE_BYTES, KERNELS
 from geglu_tune import __version__
-from geglu_tune.asked import SHAPE, SOC
+from geglu_tune.asked import SHAPE_WITH_ELEMENTS, SOC
 from geglu_tune.exchange.document import Export
 from geglu_tune.service.api import LONGEST_PAGE, PAGE
 from geglu_tune.tiling import Source
 
 _REF = "#/components/schemas/{model}"
 _ERROR = {"$ref": "#/components/schemas/Error"}
-_SHAPE = {"type": "string", "pattern": f"^{SHAPE}$", "example": "8192x11008"}
+_SHAPE = {"type": "string", "pattern": f"^{SHAPE_WITH_ELEMENTS}$", "example": "8192x11008"}
 _DEVICE = {"type": "string", "pattern": f"^{SOC}$", "example": "Ascend910B4"}
 _MEANS = {
     400: "A parameter is unknown, missing, or makes no sense.",
     401: "The token is missing or wrong.",
     403: "The service is read-only.",
+    404: "The shape fits on no device.",
     413: "The body is too long.",
     422: "The export is refused.",
     503: "The database cannot be used.",
@@ -55,7 +56,7 @@ def _tiling() -> dict[str, Any]:
             _parameter("dtype", {"enum": list(DTYPE_BYTES), "default": "bf16"}),
             _parameter("device", {**_DEVICE, "default": "Ascend910B4"}),
         ],
-        "responses": _responses("application/json", "Answer", 400),
+        "responses": _responses("application/json", "Answer", 400, 404),
     }
 
 
@@ -72,7 +73,7 @@ def _list(summary: str, *, source: bool) -> dict[str, Any]:
             _parameter("limit", {"type": "integer", "minimum": 1, "maximum": LONGEST_PAGE, "default": PAGE}),
             _parameter("offset", {"type": "integer", "minimum": 0, "maximum": 2**31 - 1, "default": 0}),
         ],
-        "responses": _responses("application/json", "Page", 400, 503),
+        "responses": _responses("application/json", "Page", 400, 404, 503),
     }
 
 

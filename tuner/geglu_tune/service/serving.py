@@ -28,7 +28,7 @@ def serve(path: Path, host: str, port: int, token: str | None, ready: Callable[[
         create_app(path, token),
         http=ImpatientProtocol,
         ws="none",
-        lifespan="off",
+        lifespan="on",
         log_level="warning",
         access_log=False,
         server_header=False,

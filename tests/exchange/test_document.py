@@ -18,7 +18,7 @@ from store.strategies import contents, databases
 SCHEMA = Path(__file__).parents[2] / "docs" / "export.schema.json"
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(databases)
 def test_what_goes_out_comes_back(studies):
     assert from_json(to_json(studies), "a.json") == studies
@@ -187,7 +187,7 @@ def test_a_million_rows_are_refused_unread():
         from_json(b"[" + b",".join([row] * 1_000_000), "a.json")
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(st.data())
 def test_one_changed_byte_is_refused_or_means_something(data):
     """No byte of a file leads to anything but an answer or one line."""

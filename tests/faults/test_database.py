@@ -19,7 +19,7 @@ from geglu_tune.store import Store
 from geglu_tune.tiling import Tiling
 from store.builders import FORWARD, VIRTUAL, keep_best, ok
 
-SECONDS = float(os.environ.get("LOAD_SECONDS", "5"))
+SECONDS = float(os.environ.get("LOAD_SECONDS", "2"))
 """Of the test with everybody at once; 60 by hand."""
 WRITERS, READERS = 8, 64
 SWEEP = ("sweep", "--kernel", "geglu_forward", "--shape", "8192x11008", "--trials", "24")

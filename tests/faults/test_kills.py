@@ -17,7 +17,7 @@ from pathlib import Path
 from geglu_tune.store import Store
 
 KILLS = int(os.environ.get("KILLS", "3"))
-SWEEP = ["sweep", "--shape", "64x11008", "--shape", "8192x11008", "--trials", "12", "--jobs", "2"]
+SWEEP = ["sweep", "--shape", "64x11008", "--shape", "8192x11008", "--trials", "8", "--jobs", "2"]
 
 
 def start(db: Path) -> subprocess.Popen[bytes]:

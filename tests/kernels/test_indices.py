@@ -55,7 +55,7 @@ def lowered(loop_order: str, block_size: int, n_type: str) -> str:
     return lower_to_ttir(JIT_KERNELS["geglu_forward"], "bf16", n_type, **constants)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(
     n=st.integers(1, 2**14) | st.integers(2**31 - 2**20, 2**31 + 2**20),
     block_size=st.sampled_from([256, 768, 7424, 8192]),

@@ -71,7 +71,7 @@ def test_a_finished_sweep_is_not_run_again(store):
     assert [best.best.number for best in result.bests] == [number for _, number, _ in before[1][2:] + before[1][:2]]
 
 
-@pytest.mark.parametrize("cut", [0, 1, 5, 8, 20, 37, 63, 127])
+@pytest.mark.parametrize("cut", [0, 1, 20, 63])
 def test_an_interrupted_sweep_goes_on_as_if_it_had_not_been(tmp_path, cut):
     with Store.open(tmp_path / "whole.db", create=True) as store:
         sweep(store, FakeRunner(), WORKLOADS, trials=ALL)

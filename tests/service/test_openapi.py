@@ -46,7 +46,7 @@ GOOD_AND_BAD = [
 def test_every_answer_is_as_described(described, path, method, mode):
     """Good questions and bad: no server error, and the status, type and body that the document promises."""
 
-    @settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
     @given(case=described[path][method].as_strategy(generation_mode=mode))
     def check(case):
         # A schema cannot say that a product has to stay below 2^40, or that places in a list have to be there.

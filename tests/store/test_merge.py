@@ -18,7 +18,7 @@ from geglu_tune.tiling import Source, Status, Tiling
 from store.builders import FORWARD, MEASURED, VIRTUAL, keep_best, ok, query
 from store.strategies import TILINGS, databases, known, served
 
-SEVERAL = settings(max_examples=60, deadline=None)
+SEVERAL = settings(max_examples=35, deadline=None)
 
 
 @contextmanager

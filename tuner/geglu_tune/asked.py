@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from typing import TypedDict
 
 from geglu_kernels.specs import DTYPE_BYTES, KERNELS
 from geglu_tune import models
@@ -16,6 +17,15 @@ MAX_ELEMENTS = 2**40
 SHAPE = r"[0-9]{1,18}(x[0-9]{1,18})*"
 SHAPE_WITH_ELEMENTS = r"(?!0+(x|$))[0-9]{1,18}(x(?!0+(x|$))[0-9]{1,18})*"
 SOC = r"(?!(auto|npu|cuda)$)[A-Za-z0-9][A-Za-z0-9 ._+()/-]{0,63}"
+
+
+class Filters(TypedDict, total=False):
+    """Only these rows of a store."""
+
+    kernel: str
+    dtype: str
+    shape: tuple[int, ...]
+    soc: str
 
 
 class TooLargeError(UsageError):
@@ -56,6 +66,20 @@ def parse_soc(text: str) -> str:
     if not re.fullmatch(SOC, soc):
         raise UsageError(f"'{text}' is not the name of a device: give its SoC, such as Ascend910B4")
     return soc
+
+
+def parse_filters(kernel: str | None, dtype: str | None, shape: str | None, device: str | None) -> Filters:
+    """What of it is given, as the store's queries take it."""
+    filters: Filters = {}
+    if kernel is not None:
+        filters["kernel"] = parse_kernel(kernel)
+    if dtype is not None:
+        filters["dtype"] = parse_dtype(dtype)
+    if shape is not None:
+        filters["shape"] = parse_shape(shape)
+    if device is not None:
+        filters["soc"] = parse_soc(device)
+    return filters
 
 
 def _one_of(what: str, text: str, known: Iterable[str]) -> str:

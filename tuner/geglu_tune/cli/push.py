@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -12,6 +12,9 @@ from geglu_tune.cli import options
 from geglu_tune.cli.options import DbOption, DebugOption, ExitStatus
 from geglu_tune.cli.say import say
 from geglu_tune.errors import GegluTuneError, UsageError
+
+if TYPE_CHECKING:
+    from geglu_tune.store.merging import Merged
 
 
 def push(
@@ -34,16 +37,15 @@ def push(
     if not contents:
         raise GegluTuneError(f"{path} has no results yet: run `geglu-tune sweep`")
     reply = web.post(f"{url.rstrip('/')}/v1/tilings", to_json(contents), token)
-    say(f"{_described(reply.body)} from {path} to {url}")
+    say(f"{_merged(reply.body).describe()} from {path} to {url}")
     return ExitStatus.DONE
 
 
-def _described(body: bytes) -> str:
+def _merged(body: bytes) -> Merged:
+    from geglu_tune.store.merging import Merged
+
     try:
         answer = json.loads(body)
-        numbers = [int(answer[name]) for name in ("studies", "trials", "bests")]
+        return Merged(int(answer["studies"]), int(answer["trials"]), int(answer["bests"]))
     except (ValueError, KeyError, TypeError):
         raise GegluTuneError("what answers is no service of geglu-tune: check the URL") from None
-    if not any(numbers):
-        return "nothing new"
-    return f"{numbers[0]} new studies, {numbers[1]} new or better trials and {numbers[2]} new bests"

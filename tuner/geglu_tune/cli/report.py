@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from geglu_tune.asked import parse_dtype, parse_kernel, parse_shape, parse_soc
+from geglu_tune.asked import parse_filters
 from geglu_tune.cli import options
 from geglu_tune.cli.options import DbOption, DebugOption, ExitStatus
 from geglu_tune.cli.say import say
@@ -32,14 +32,10 @@ def report(
     from geglu_tune.store import Store
 
     views.check_installed()
+    wanted = parse_filters(kernel, dtype, shape, device)
     path = options.database(db)
     with Store.read(path) as store:
-        bests = store.best(
-            kernel=None if kernel is None else parse_kernel(kernel),
-            dtype=None if dtype is None else parse_dtype(dtype),
-            shape=None if shape is None else parse_shape(shape),
-            soc=None if device is None else parse_soc(device),
-        )
+        bests = store.best(**wanted)
         if not bests:
             raise GegluTuneError(f"{path} has no results of what was asked for: `geglu-tune show` tells what it has")
         with Console(stderr=True).status("drawing") as status:

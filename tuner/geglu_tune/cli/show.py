@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from geglu_tune.asked import parse_dtype, parse_kernel, parse_shape, parse_soc
+from geglu_tune.asked import Filters, parse_filters
 from geglu_tune.cli import options
 from geglu_tune.cli.options import DbOption, DebugOption, ExitStatus, Format
 from geglu_tune.cli.say import say
@@ -30,12 +29,7 @@ def show(
     debug: DebugOption = False,
 ) -> int:
     """Print the best tilings found so far, or every trial."""
-    wanted = _Filter(
-        kernel=None if kernel is None else parse_kernel(kernel),
-        dtype=None if dtype is None else parse_dtype(dtype),
-        shape=None if shape is None else parse_shape(shape),
-        device=None if device is None else parse_soc(device),
-    )
+    wanted = parse_filters(kernel, dtype, shape, device)
     if plot and (trials or form is not Format.TABLE):
         raise UsageError("--plot draws the trials of each study: it goes with neither --trials nor --format")
     path = options.database(db)
@@ -58,39 +52,31 @@ def show(
     return ExitStatus.DONE
 
 
-@dataclass(frozen=True)
-class _Filter:
-    kernel: str | None = None
-    dtype: str | None = None
-    shape: tuple[int, ...] | None = None
-    device: str | None = None
-
-
-def _records(store: Store, wanted: _Filter, *, trials: bool) -> list[Record]:
+def _records(store: Store, wanted: Filters, *, trials: bool) -> list[Record]:
     from geglu_tune.results import records
 
     if trials:
-        found = store.all_trials(kernel=wanted.kernel, dtype=wanted.dtype, shape=wanted.shape, soc=wanted.device)
+        found = store.all_trials(**wanted)
         return [records.of_trial(study, trial) for study, trial in found]
-    bests = store.best(kernel=wanted.kernel, dtype=wanted.dtype, shape=wanted.shape, soc=wanted.device)
+    bests = store.best(**wanted)
     return [records.of_best(best) for best in records.in_order(bests)]
 
 
-def _plot(store: Store, wanted: _Filter) -> None:
+def _plot(store: Store, wanted: Filters) -> None:
     from geglu_tune.cli.plot import print_landscape
     from geglu_tune.results import records
     from geglu_tune.results.landscape import landscape_of
 
-    bests = store.best(kernel=wanted.kernel, dtype=wanted.dtype, shape=wanted.shape, soc=wanted.device)
+    bests = store.best(**wanted)
     for best in records.in_order(bests):
         print_landscape(landscape_of(best.study, store.trials(best.study), best))
 
 
-def _why_nothing(store: Store, wanted: _Filter, *, trials: bool) -> str:
+def _why_nothing(store: Store, wanted: Filters, *, trials: bool) -> str:
     """One line: what was asked for, and what there is instead."""
-    stored = _records(store, _Filter(), trials=trials)
+    stored = _records(store, {}, trials=trials)
     if not stored:
         return f"{store.path} has no results yet: run `geglu-tune sweep`"
-    named = [name for name, value in asdict(wanted).items() if value is not None]
+    named = ["device" if name == "soc" else name for name in wanted]
     there = "; ".join(f"{name} {', '.join(dict.fromkeys(record[name] for record in stored))}" for name in named)
     return f"no results match; {store.path} has {there}"

@@ -5,14 +5,13 @@ from __future__ import annotations
 import hmac
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
 
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from geglu_tune import __version__
-from geglu_tune.asked import parse_dtype, parse_kernel, parse_shape, parse_soc
+from geglu_tune.asked import Filters, parse_filters
 from geglu_tune.errors import GegluTuneError, UsageError
 from geglu_tune.exchange.document import MOST_BYTES, from_json, to_json
 from geglu_tune.results import records
@@ -111,13 +110,8 @@ def _parameters(request: Request, *known: str) -> dict[str, str]:
     return dict(given)
 
 
-def _filters(given: dict[str, str]) -> dict[str, Any]:
-    return {
-        "kernel": parse_kernel(given["kernel"]) if "kernel" in given else None,
-        "dtype": parse_dtype(given["dtype"]) if "dtype" in given else None,
-        "shape": parse_shape(given["shape"]) if "shape" in given else None,
-        "soc": parse_soc(given["device"]) if "device" in given else None,
-    }
+def _filters(given: dict[str, str]) -> Filters:
+    return parse_filters(*(given.get(name) for name in ("kernel", "dtype", "shape", "device")))
 
 
 def _page(found: list[records.Record], given: dict[str, str]) -> Response:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
 from pathlib import Path
 
-from anyio import to_thread
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
@@ -24,9 +22,6 @@ from geglu_tune.service.limits import Limits
 from geglu_tune.service.metrics import Counting, Metrics
 from geglu_tune.service.openapi import openapi
 from geglu_tune.service.site import Site
-
-THREADS = 8
-"""That read the database or draw at the same time; who comes later waits."""
 
 
 def create_app(path: Path, token: str | None = None) -> Starlette:
@@ -49,7 +44,6 @@ def create_app(path: Path, token: str | None = None) -> Starlette:
     ]
     return Starlette(
         routes=routes,
-        lifespan=_few_threads,
         middleware=[
             Middleware(Counting, metrics=metrics),
             Middleware(Limits, most_bytes=MOST_BYTES),
@@ -63,13 +57,6 @@ def create_app(path: Path, token: str | None = None) -> Starlette:
             Exception: _fault,
         },
     )
-
-
-@asynccontextmanager
-async def _few_threads(app: Starlette) -> AsyncIterator[None]:
-    """Each may hold a copy of the database."""
-    to_thread.current_default_thread_limiter().total_tokens = THREADS
-    yield
 
 
 def _refused(status: int) -> Callable[[Request, Exception], Response]:

@@ -7,10 +7,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import uvicorn
+from anyio import to_thread
 
 from geglu_tune.errors import GegluTuneError
 from geglu_tune.service.app import create_app
-from geglu_tune.service.limits import CONNECTIONS, KEEP_ALIVE_S, ImpatientProtocol
+from geglu_tune.service.limits import CONNECTIONS, KEEP_ALIVE_S, THREADS, ImpatientProtocol
 
 
 def serve(path: Path, host: str, port: int, token: str | None, ready: Callable[[str], None]) -> None:
@@ -28,7 +29,7 @@ def serve(path: Path, host: str, port: int, token: str | None, ready: Callable[[
         create_app(path, token),
         http=ImpatientProtocol,
         ws="none",
-        lifespan="on",
+        lifespan="off",
         log_level="warning",
         access_log=False,
         server_header=False,
@@ -38,8 +39,21 @@ def serve(path: Path, host: str, port: int, token: str | None, ready: Callable[[
     )
     with _bound(host, port) as listener:
         listener.listen(CONNECTIONS)
-        ready(f"http://{name}:{listener.getsockname()[1]}/")
-        uvicorn.Server(config).run(sockets=[listener])
+        url = f"http://{name}:{listener.getsockname()[1]}/"
+        _Server(config, lambda: ready(url)).run(sockets=[listener])
+
+
+class _Server(uvicorn.Server):
+    """Says when it is ready: not before it also knows how to end."""
+
+    def __init__(self, config: uvicorn.Config, ready: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._ready = ready
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        to_thread.current_default_thread_limiter().total_tokens = THREADS
+        self._ready()
 
 
 def _bound(host: str, port: int) -> socket.socket:

@@ -108,17 +108,23 @@ def compile_function(
     `signature` gives the type of each argument (see POINTERS), `constants` the value of each constexpr.
     """
     try:
-        linalg = _lower_to_linalg(function, signature, constants, soc)
-    except Exception as error:  # triton raises whatever it likes
-        return Compiled(Status.COMPILE_FAILED, f"triton-ascend: {last_line(str(error))}")
-    try:
         with tempfile.TemporaryDirectory(prefix="geglu-tune-") as folder:
-            compiled = _compile_linalg(linalg, soc, multibuffer, Path(folder))
+            compiled = _compile_in(Path(folder), function, signature, constants, soc, multibuffer)
             if compiled.status is not Status.OK:
                 _check_room(folder)
             return compiled
     except OSError as error:
         raise GegluTuneError(f"cannot compile in {tempfile.gettempdir()}: {error.strerror}; set TMPDIR") from error
+
+
+def _compile_in(
+    folder: Path, function: Any, signature: Mapping[str, str], constants: Mapping[str, Any], soc: str, multibuffer: bool
+) -> Compiled:
+    try:
+        linalg = _lower_to_linalg(function, signature, constants, soc)
+    except Exception as error:  # triton raises whatever it likes
+        return Compiled(Status.COMPILE_FAILED, f"triton-ascend: {last_line(str(error))}")
+    return _compile_linalg(linalg, soc, multibuffer, folder)
 
 
 def _check_room(folder: str) -> None:

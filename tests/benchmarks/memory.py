@@ -32,7 +32,7 @@ def trials() -> list[tuple[Workload, list[Tiling]]]:
         ]
         workload = Workload(kernel, SHAPE, dtype)
         batches += [(workload, tilings[start : start + BATCH]) for start in range(0, len(tilings), BATCH)]
-    return batches[: TRIALS // BATCH]
+    return batches
 
 
 def megabytes(pid: int | str) -> float:
@@ -49,6 +49,8 @@ def main() -> int:
         done = 0
         print("trials  workers MiB  parent MiB", flush=True)
         for workload, tilings in trials():
+            if done >= TRIALS:
+                break
             done += sum(1 for _ in runner.run(workload, tilings))
             workers = sum(map(megabytes, runner.workers.pids()))
             curve.append(workers)

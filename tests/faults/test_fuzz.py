@@ -27,7 +27,7 @@ from store.builders import FORWARD, VIRTUAL, keep_best, ok
 
 COMMANDS = get_command(app).commands
 FUZZ = int(os.environ.get("FUZZ", "1"))
-EXAMPLES = {"explain": 5, "verify": 2, "bench": 3, "calibrate": 5, "doctor": 1, "report": 8}
+EXAMPLES = {"explain": 5, "verify": 1, "bench": 2, "calibrate": 5, "doctor": 1, "report": 8}
 """Those that compile or open devices, or look at the whole machine, have few; the others 20."""
 SECONDS = 60
 

@@ -78,21 +78,21 @@ def test_three_machines_find_what_one_finds_though_one_is_killed(postgres, machi
     assert alone.wait() == 0
     assert found(tmp_path / "b.db") == found(tmp_path / "c.db") == found(tmp_path / "alone.db")
     trials, bests = found(tmp_path / "alone.db")
-    assert len(bests) == 3
+    assert len(bests) == 2
     assert done < len(trials)
     assert len(shared_trials(postgres)) == len(trials) + len(bests), "each tiling and each choice was made once"
 
 
 def test_machines_share_every_study_and_each_ends_with_all_of_it(storage, impatient, tmp_path):
     runners = [FakeRunner(seconds_a_trial=0.005) for _ in range(3)]
-    workloads = [Workload("geglu_backward", (8192, columns), "bf16") for columns in (5001, 5002)]
+    workloads = [Workload("geglu_backward", (8192, 5001), "bf16")]
     errors = []
 
     def sweep_here(number, runner):
         try:
             shared = SharedRunner(runner, storage, seed=0, chunk=2)
             with Store.open(tmp_path / f"{number}.db", create=True) as store:
-                assert sweep(store, shared, workloads, trials=16).end is End.DONE
+                assert sweep(store, shared, workloads, trials=32).end is End.DONE
             shared.close()
         except BaseException as error:
             errors.append(error)
@@ -104,10 +104,10 @@ def test_machines_share_every_study_and_each_ends_with_all_of_it(storage, impati
         thread.join()
     assert errors == []
     ran = [trial for runner in runners for trial in runner.ran]
-    assert len(ran) == len(set(ran)) == 2 * 16
+    assert len(ran) == len(set(ran)) == 32
     assert min(len(runner.ran) for runner in runners) > 2
     with Store.open(tmp_path / "alone.db", create=True) as store:
-        sweep(store, FakeRunner(), workloads, trials=16)
+        sweep(store, FakeRunner(), workloads, trials=32)
     assert found(tmp_path / "0.db") == found(tmp_path / "1.db") == found(tmp_path / "2.db")
     assert found(tmp_path / "0.db") == found(tmp_path / "alone.db")
 
@@ -263,4 +263,4 @@ def test_the_result_of_a_shared_sweep_is_printed_as_any_other(machine, journal):
     process = machine("here", *SWEEP[:-2], "--trials", "4", "--storage", journal, "--json")
     stdout, stderr = process.communicate()
     assert process.returncode == 0, stderr
-    assert len(json.loads(stdout)) == 3
+    assert len(json.loads(stdout)) == 2

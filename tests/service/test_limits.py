@@ -82,6 +82,11 @@ def test_a_body_that_does_not_come_ends_the_request(address):
     assert is_alive(address)
 
 
+def test_a_body_that_is_announced_too_long_is_refused_unread(address):
+    head = HEAD.replace(b"Content-Length: 100", b"Content-Length: 1000000000000")
+    assert b"413" in answer(address, head).split(b"\r\n")[0]
+
+
 def test_what_is_no_http_is_refused(address):
     assert answer(address, b"\x16\x03\x01 hello\r\n\r\n").startswith(b"HTTP/1.1 400")
     assert is_alive(address)

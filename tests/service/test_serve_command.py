@@ -64,6 +64,15 @@ def test_a_url_that_does_not_answer_is_one_line(tuned: Path, command: str, url: 
     assert everything(tuned) == before
 
 
+def test_files_of_this_machine_are_no_service(tuned: Path, tmp_path: Path):
+    (tmp_path / "v1").mkdir()
+    assert run("export", str(tmp_path / "v1" / "snapshot"), "--db", str(tuned)).returncode == 0
+    refused = run("pull", tmp_path.as_uri(), "--db", str(tmp_path / "new.db"))
+    assert refused.returncode == 2
+    assert "is no URL of a service" in refused.stderr
+    assert not (tmp_path / "new.db").exists()
+
+
 def test_it_is_bound_to_loopback_and_warns_of_anything_else(tuned: Path):
     for host, warns in (("127.0.0.1", False), ("0.0.0.0", True)):
         command = [sys.executable, "-m", "geglu_tune", "serve", "--port", "0", "--host", host, "--db", str(tuned)]

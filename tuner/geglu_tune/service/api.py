@@ -13,7 +13,7 @@ from starlette.responses import JSONResponse, Response
 from geglu_tune import __version__
 from geglu_tune.asked import Filters, parse_filters
 from geglu_tune.errors import GegluTuneError, UsageError
-from geglu_tune.exchange.document import MOST_BYTES, from_json, to_json
+from geglu_tune.exchange.document import from_json, to_json
 from geglu_tune.results import records
 from geglu_tune.service.answers import Answers
 from geglu_tune.store import Store
@@ -85,8 +85,6 @@ class Api:
         return await run_in_threadpool(self._merge, body)
 
     def _merge(self, body: bytes) -> Response:
-        if len(body) > MOST_BYTES:
-            return JSONResponse({"error": f"an export has at most {MOST_BYTES >> 20} MiB"}, 413)
         try:
             contents = from_json(body, "the export")
         except GegluTuneError as error:

@@ -81,7 +81,8 @@ def test_it_is_bound_to_loopback_and_warns_of_anything_else(tuned: Path):
         first = running.stderr.readline()
         time.sleep(0.5)
         running.terminate()
-        _, rest = running.communicate(timeout=20)
+        rest = running.stderr.read()
+        running.communicate(timeout=20)
         assert f"at http://{host}:" in first
         assert ("other machines can reach this" in rest) == warns
         assert "Traceback" not in rest

@@ -1,6 +1,6 @@
 """Every command with generated arguments: never a traceback, never a silent success, never without an end.
 
-FUZZ multiplies the number of examples; `FUZZ=20 pytest -s tests/faults/test_fuzz.py` for more than the suite tries.
+FUZZ multiplies the number of examples; `FUZZ=4 pytest -s tests/faults/test_fuzz.py` for more than the suite tries.
 """
 
 from __future__ import annotations
@@ -148,6 +148,7 @@ def test_every_command_answers_whatever_it_is_given(name: str, monkeypatch: pyte
         nonlocal tried
         tried += 1
         with workplace(), warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of others' sources, which may be compiled here for the first time
             signal.signal(signal.SIGALRM, _too_long)
             signal.alarm(SECONDS)
             try:

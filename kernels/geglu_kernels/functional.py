@@ -114,8 +114,6 @@ def launch(kernel: str, inputs: Sequence[Tensor], outputs: Sequence[Tensor], til
     Takes non-empty, contiguous tensors of one dtype, number of elements and device; checks nothing. Returns what
     Triton compiled.
     """
-    from geglu_kernels.geglu import KERNELS as JIT_KERNELS
-
     device = inputs[0].device
     options: dict[str, Any] = {}
     if device.type == "npu":
@@ -123,7 +121,7 @@ def launch(kernel: str, inputs: Sequence[Tensor], outputs: Sequence[Tensor], til
     elif device.type == "cuda" and tiling.num_warps is not None:
         options["num_warps"] = tiling.num_warps
     with _current(device):
-        return JIT_KERNELS[kernel][(tiling.programs,)](
+        return KERNELS[kernel].triton_function()[(tiling.programs,)](
             *inputs,
             *outputs,
             inputs[0].numel(),
@@ -158,7 +156,7 @@ def _interpreting() -> bool:
     """Whether Triton's interpreter was asked for; without it importing Triton is not worth its time, or its absence."""
     if os.environ.get("TRITON_INTERPRET") != "1":
         return False
-    from geglu_kernels.geglu import INTERPRETED
+    from geglu_kernels.flat import INTERPRETED
 
     return INTERPRETED
 

@@ -1,13 +1,10 @@
-"""The Triton kernels: one source for triton-ascend, stock Triton on CUDA and Triton's interpreter.
-
-Both kernels are flat: n elements cut into tiles of BLOCK_SIZE, dealt out to the programs of a one-dimensional grid.
+"""GEGLU in Triton: one source for triton-ascend, stock Triton on CUDA and Triton's interpreter.
 
     gelu(a) = a/2 (1 + tanh z) = a sigmoid(2z),  z = sqrt(2/pi) (a + 0.044715 a^3)
     forward:   c = gelu(a) b
     backward:  db = dc gelu(a),  da = dc b gelu'(a)
 
-LOOP_ORDER says how a program finds its tiles: `strided` p, p + P, p + 2P, ...; `contiguous` one run of them.
-FORM names the arithmetic:
+The loop over tiles is that of every flat kernel (flat.py). FORM names the arithmetic:
 
     tanh          as Liger-Kernel writes it
     sigmoid       as few vector instructions as possible, right to the ends of fp32's range
@@ -27,6 +24,8 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
+from geglu_kernels.flat import INTERPRETED, tile_span
+
 _C0 = tl.constexpr(1.5957691216057308)
 _C1 = tl.constexpr(0.07135481282744)
 """2z = a (_C0 + _C1 a^2)"""
@@ -38,9 +37,6 @@ def _tanh_by_exp(x):
     return 1.0 - 2.0 / (1.0 + tl.exp(2.0 * x))
 
 
-INTERPRETED = not isinstance(_tanh_by_exp, triton.runtime.JITFunction)
-"""Whether TRITON_INTERPRET was set when this module was imported."""
-
 if INTERPRETED:
     _tanh = _tanh_by_exp
 elif hasattr(tl.math, "tanh"):  # triton-ascend
@@ -49,23 +45,6 @@ else:
     from triton.language.extra import libdevice
 
     _tanh = libdevice.tanh
-
-
-@triton.jit
-def _tile_span(n, BLOCK_SIZE: tl.constexpr, LOOP_ORDER: tl.constexpr):
-    """First tile, end and step of this program's loop.
-
-    Counts tiles, not elements: then no index passes n, and 32 bits do for every n that fits in them.
-    """
-    pid = tl.program_id(0)
-    programs = tl.num_programs(0)
-    tiles = (n - 1) // BLOCK_SIZE + 1
-    if LOOP_ORDER == "strided":
-        return pid, tiles, programs
-    else:
-        tl.static_assert(LOOP_ORDER == "contiguous", "unknown LOOP_ORDER")
-        run = (tiles - 1) // programs + 1
-        return pid * run, tl.minimum((pid + 1) * run, tiles), 1
 
 
 @triton.jit
@@ -115,7 +94,7 @@ def _da_and_gelu(dc, a, b, FORM: tl.constexpr):
 def geglu_forward_kernel(
     a_ptr, b_ptr, c_ptr, n, BLOCK_SIZE: tl.constexpr, FORM: tl.constexpr, LOOP_ORDER: tl.constexpr
 ):
-    first, end, step = _tile_span(n, BLOCK_SIZE, LOOP_ORDER)
+    first, end, step = tile_span(n, BLOCK_SIZE, LOOP_ORDER)
     for tile in range(first, end, step):
         base = tile * BLOCK_SIZE
         lanes = tl.arange(0, BLOCK_SIZE)
@@ -130,7 +109,7 @@ def geglu_forward_kernel(
 def geglu_backward_kernel(
     dc_ptr, a_ptr, b_ptr, da_ptr, db_ptr, n, BLOCK_SIZE: tl.constexpr, FORM: tl.constexpr, LOOP_ORDER: tl.constexpr
 ):
-    first, end, step = _tile_span(n, BLOCK_SIZE, LOOP_ORDER)
+    first, end, step = tile_span(n, BLOCK_SIZE, LOOP_ORDER)
     for tile in range(first, end, step):
         base = tile * BLOCK_SIZE
         lanes = tl.arange(0, BLOCK_SIZE)

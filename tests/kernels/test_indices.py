@@ -26,10 +26,10 @@ BLOCK = 8192
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_every_element_is_in_one_tile_and_no_index_wraps(kernel, loop_order, n):
     """triton#832, flash-linear-attention#1082: 32-bit offsets wrap. Triton passes n as i32 below 2**31."""
-    from geglu_kernels.geglu import KERNELS as JIT_KERNELS
-
     n_type = "i32" if n < 2**31 else "i64"
-    ttir = lower_to_ttir(JIT_KERNELS[kernel], "bf16", n_type, BLOCK_SIZE=BLOCK, FORM="sigmoid", LOOP_ORDER=loop_order)
+    ttir = lower_to_ttir(
+        KERNELS[kernel].triton_function(), "bf16", n_type, BLOCK_SIZE=BLOCK, FORM="sigmoid", LOOP_ORDER=loop_order
+    )
     tiles = -(-n // BLOCK)
     taken = 0
     for pid in range(PROGRAMS):
@@ -49,10 +49,8 @@ def test_every_element_is_in_one_tile_and_no_index_wraps(kernel, loop_order, n):
 
 @cache
 def lowered(loop_order: str, block_size: int, n_type: str) -> str:
-    from geglu_kernels.geglu import KERNELS as JIT_KERNELS
-
     constants = {"BLOCK_SIZE": block_size, "FORM": "sigmoid", "LOOP_ORDER": loop_order}
-    return lower_to_ttir(JIT_KERNELS["geglu_forward"], "bf16", n_type, **constants)
+    return lower_to_ttir(KERNELS["geglu_forward"].triton_function(), "bf16", n_type, **constants)
 
 
 @settings(max_examples=12, deadline=None)

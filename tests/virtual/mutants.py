@@ -10,14 +10,15 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from geglu_kernels.geglu import _da_and_gelu, _gelu, _tile_span
+from geglu_kernels.flat import tile_span
+from geglu_kernels.geglu import _da_and_gelu, _gelu
 
 
 @triton.jit
 def half_of_the_output_unwritten(
     a_ptr, b_ptr, c_ptr, n, BLOCK_SIZE: tl.constexpr, FORM: tl.constexpr, LOOP_ORDER: tl.constexpr
 ):
-    first, end, step = _tile_span(n, BLOCK_SIZE, LOOP_ORDER)
+    first, end, step = tile_span(n, BLOCK_SIZE, LOOP_ORDER)
     for tile in range(first, end, step):
         base = tile * BLOCK_SIZE
         offsets = tl.arange(0, BLOCK_SIZE)
@@ -30,7 +31,7 @@ def half_of_the_output_unwritten(
 
 @triton.jit
 def last_tile_skipped(a_ptr, b_ptr, c_ptr, n, BLOCK_SIZE: tl.constexpr, FORM: tl.constexpr, LOOP_ORDER: tl.constexpr):
-    first, end, step = _tile_span(n, BLOCK_SIZE, LOOP_ORDER)
+    first, end, step = tile_span(n, BLOCK_SIZE, LOOP_ORDER)
     for tile in range(first, tl.minimum(end, n // BLOCK_SIZE), step):
         base = tile * BLOCK_SIZE
         offsets = tl.arange(0, BLOCK_SIZE)
@@ -45,7 +46,7 @@ def last_tile_skipped(a_ptr, b_ptr, c_ptr, n, BLOCK_SIZE: tl.constexpr, FORM: tl
 def two_percent_too_large(
     a_ptr, b_ptr, c_ptr, n, BLOCK_SIZE: tl.constexpr, FORM: tl.constexpr, LOOP_ORDER: tl.constexpr
 ):
-    first, end, step = _tile_span(n, BLOCK_SIZE, LOOP_ORDER)
+    first, end, step = tile_span(n, BLOCK_SIZE, LOOP_ORDER)
     for tile in range(first, end, step):
         base = tile * BLOCK_SIZE
         offsets = tl.arange(0, BLOCK_SIZE)
@@ -58,7 +59,7 @@ def two_percent_too_large(
 
 @triton.jit
 def relu_for_gelu(a_ptr, b_ptr, c_ptr, n, BLOCK_SIZE: tl.constexpr, FORM: tl.constexpr, LOOP_ORDER: tl.constexpr):
-    first, end, step = _tile_span(n, BLOCK_SIZE, LOOP_ORDER)
+    first, end, step = tile_span(n, BLOCK_SIZE, LOOP_ORDER)
     for tile in range(first, end, step):
         base = tile * BLOCK_SIZE
         offsets = tl.arange(0, BLOCK_SIZE)
@@ -73,7 +74,7 @@ def relu_for_gelu(a_ptr, b_ptr, c_ptr, n, BLOCK_SIZE: tl.constexpr, FORM: tl.con
 def loads_without_a_mask(
     a_ptr, b_ptr, c_ptr, n, BLOCK_SIZE: tl.constexpr, FORM: tl.constexpr, LOOP_ORDER: tl.constexpr
 ):
-    first, end, step = _tile_span(n, BLOCK_SIZE, LOOP_ORDER)
+    first, end, step = tile_span(n, BLOCK_SIZE, LOOP_ORDER)
     for tile in range(first, end, step):
         base = tile * BLOCK_SIZE
         offsets = tl.arange(0, BLOCK_SIZE)
@@ -87,7 +88,7 @@ def loads_without_a_mask(
 def cubic_term_dropped(
     dc_ptr, a_ptr, b_ptr, da_ptr, db_ptr, n, BLOCK_SIZE: tl.constexpr, FORM: tl.constexpr, LOOP_ORDER: tl.constexpr
 ):
-    first, end, step = _tile_span(n, BLOCK_SIZE, LOOP_ORDER)
+    first, end, step = tile_span(n, BLOCK_SIZE, LOOP_ORDER)
     for tile in range(first, end, step):
         base = tile * BLOCK_SIZE
         offsets = tl.arange(0, BLOCK_SIZE)
@@ -108,7 +109,7 @@ def cubic_term_dropped(
 def last_gradients_of_a_zero(
     dc_ptr, a_ptr, b_ptr, da_ptr, db_ptr, n, BLOCK_SIZE: tl.constexpr, FORM: tl.constexpr, LOOP_ORDER: tl.constexpr
 ):
-    first, end, step = _tile_span(n, BLOCK_SIZE, LOOP_ORDER)
+    first, end, step = tile_span(n, BLOCK_SIZE, LOOP_ORDER)
     for tile in range(first, end, step):
         base = tile * BLOCK_SIZE
         offsets = tl.arange(0, BLOCK_SIZE)

@@ -89,15 +89,14 @@ def compile_kernel(request: Request, function: Any = None) -> Compiled:
 
     `function` is a Triton function to compile in place of the kernel, with the same arguments.
     """
-    from geglu_kernels.geglu import KERNELS as JIT_KERNELS
-
     spec = KERNELS[request.kernel]
     constants = {"BLOCK_SIZE": request.block_size, "FORM": request.form, "LOOP_ORDER": request.loop_order}
     pointer = POINTERS[request.dtype]
     signature = {f"{tensor}_ptr": pointer for tensor in (*spec.inputs, *spec.outputs)}
     signature["n"] = "i64" if request.int64 else "i32"
-    jit = function or JIT_KERNELS[request.kernel]
-    return compile_function(jit, signature, constants, soc=request.soc, multibuffer=request.multibuffer)
+    return compile_function(
+        function or spec.triton_function(), signature, constants, soc=request.soc, multibuffer=request.multibuffer
+    )
 
 
 def compile_function(

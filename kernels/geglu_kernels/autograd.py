@@ -1,4 +1,4 @@
-"""GEGLU as a differentiable function."""
+"""The gated linear units as differentiable functions."""
 
 from __future__ import annotations
 
@@ -7,27 +7,39 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from geglu_kernels.functional import geglu_backward, geglu_forward
+from geglu_kernels import functional
 from geglu_kernels.launch import Tiling
 
 
-class GEGLUFunction(torch.autograd.Function):
-    """apply(a, b, forward_tiling=None, backward_tiling=None) -> gelu(a) b; keeps a and b for the backward pass."""
+def _forward(family: str, ctx: Any, a: Tensor, b: Tensor, forward: Tiling | None, backward: Tiling | None) -> Tensor:
+    ctx.save_for_backward(a, b)
+    ctx.family, ctx.tiling = family, backward
+    return functional.forward(family, a, b, forward)
 
-    @staticmethod
-    def forward(
-        ctx: Any,
-        a: Tensor,
-        b: Tensor,
-        forward_tiling: Tiling | None = None,
-        backward_tiling: Tiling | None = None,
-    ) -> Tensor:
-        ctx.save_for_backward(a, b)
-        ctx.tiling = backward_tiling
-        return geglu_forward(a, b, tiling=forward_tiling)
 
+class _GLUFunction(torch.autograd.Function):
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, dc: Tensor) -> tuple[Tensor, Tensor, None, None]:
         a, b = ctx.saved_tensors
-        return *geglu_backward(dc, a, b, tiling=ctx.tiling), None, None
+        return *functional.backward(ctx.family, dc, a, b, ctx.tiling), None, None
+
+
+class GEGLUFunction(_GLUFunction):
+    """apply(a, b, forward_tiling=None, backward_tiling=None) -> gelu(a) b; keeps a and b for the backward pass."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, a: Tensor, b: Tensor, forward_tiling: Tiling | None = None, backward_tiling: Tiling | None = None
+    ) -> Tensor:
+        return _forward("geglu", ctx, a, b, forward_tiling, backward_tiling)
+
+
+class SwiGLUFunction(_GLUFunction):
+    """As GEGLUFunction, for silu(a) b."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, a: Tensor, b: Tensor, forward_tiling: Tiling | None = None, backward_tiling: Tiling | None = None
+    ) -> Tensor:
+        return _forward("swiglu", ctx, a, b, forward_tiling, backward_tiling)

@@ -15,14 +15,13 @@ import torch
 from torch import Tensor
 
 from geglu_kernels import operators
+from geglu_kernels.activations import ACTIVATIONS, Activation
 from geglu_kernels.grid import MAX_GPU_PROGRAMS, MAX_PROGRAMS
 from geglu_kernels.launch import Tiling, default_gpu_tiling, default_tiling
-from geglu_kernels.specs import KERNELS, LOOP_ORDERS
+from geglu_kernels.specs import FAMILIES, KERNELS, LOOP_ORDERS, KernelSpec
 
 _DTYPES = (torch.bfloat16, torch.float16, torch.float32)
 _UNKNOWN_CORES = 20
-_TWO_Z = (1.5957691216057308, 0.07135481282744)
-"""2z = a (_TWO_Z[0] + _TWO_Z[1] a^2), where gelu(a) = a sigmoid(2z)."""
 
 
 def geglu_forward(a: Tensor, b: Tensor, *, tiling: Tiling | None = None) -> Tensor:
@@ -31,13 +30,7 @@ def geglu_forward(a: Tensor, b: Tensor, *, tiling: Tiling | None = None) -> Tens
     a and b have one shape, dtype (bfloat16, float16, float32) and device; any rank and any strides. c is contiguous.
     `tiling` defaults to Liger-Kernel's. Raises TypeError or ValueError where the tensors do not match.
     """
-    a, b = _checked(a=a, b=b)
-    if torch.compiler.is_compiling():
-        traced: Tensor = operators.geglu_forward(a, b, *operators.fields(tiling))
-        return traced
-    c = torch.empty_like(a)
-    _run("geglu_forward", (a, b), (c,), tiling)
-    return c
+    return forward("geglu", a, b, tiling)
 
 
 def geglu_backward(dc: Tensor, a: Tensor, b: Tensor, *, tiling: Tiling | None = None) -> tuple[Tensor, Tensor]:
@@ -45,12 +38,38 @@ def geglu_backward(dc: Tensor, a: Tensor, b: Tensor, *, tiling: Tiling | None = 
 
     Takes tensors and `tiling` as `geglu_forward` does.
     """
+    return backward("geglu", dc, a, b, tiling)
+
+
+def swiglu_forward(a: Tensor, b: Tensor, *, tiling: Tiling | None = None) -> Tensor:
+    """c = silu(a) b, elementwise. Takes tensors and `tiling` as `geglu_forward` does."""
+    return forward("swiglu", a, b, tiling)
+
+
+def swiglu_backward(dc: Tensor, a: Tensor, b: Tensor, *, tiling: Tiling | None = None) -> tuple[Tensor, Tensor]:
+    """(da, db), the gradients of a and b for the gradient dc of c; as `geglu_backward`."""
+    return backward("swiglu", dc, a, b, tiling)
+
+
+def forward(family: str, a: Tensor, b: Tensor, tiling: Tiling | None) -> Tensor:
+    """The forward pass of a family's gated linear unit."""
+    a, b = _checked(a=a, b=b)
+    if torch.compiler.is_compiling():
+        traced: Tensor = operators.FORWARD[family](a, b, *operators.fields(tiling))
+        return traced
+    c = torch.empty_like(a)
+    _run(FAMILIES[family][0], (a, b), (c,), tiling)
+    return c
+
+
+def backward(family: str, dc: Tensor, a: Tensor, b: Tensor, tiling: Tiling | None) -> tuple[Tensor, Tensor]:
+    """The backward pass of a family's gated linear unit."""
     dc, a, b = _checked(dc=dc, a=a, b=b)
     if torch.compiler.is_compiling():
-        traced: tuple[Tensor, Tensor] = operators.geglu_backward(dc, a, b, *operators.fields(tiling))
+        traced: tuple[Tensor, Tensor] = operators.BACKWARD[family](dc, a, b, *operators.fields(tiling))
         return traced
     da, db = torch.empty_like(a), torch.empty_like(a)
-    _run("geglu_backward", (dc, a, b), (da, db), tiling)
+    _run(FAMILIES[family][1], (dc, a, b), (da, db), tiling)
     return da, db
 
 
@@ -73,33 +92,34 @@ def _plain(value: Any) -> Any:
     return tuple(value) if isinstance(value, torch.Size) else value
 
 
-def _run(kernel: str, inputs: tuple[Tensor, ...], outputs: tuple[Tensor, ...], tiling: Tiling | None) -> None:
+def _run(spec: KernelSpec, inputs: tuple[Tensor, ...], outputs: tuple[Tensor, ...], tiling: Tiling | None) -> None:
     """Fill the outputs; does nothing for empty tensors, which no runtime can launch."""
     device, n = inputs[0].device, inputs[0].numel()
     if tiling is not None:
-        _check_tiling(kernel, tiling, MAX_GPU_PROGRAMS if device.type == "cuda" else MAX_PROGRAMS)
+        _check_tiling(spec, tiling, MAX_GPU_PROGRAMS if device.type == "cuda" else MAX_PROGRAMS)
     if n == 0:
         return
     if device.type == "cpu" and not _interpreting():
-        for output, value in zip(outputs, _TORCH[kernel](*inputs), strict=True):
+        for output, value in zip(outputs, _ON_CPU[spec.direction](ACTIVATIONS[spec.family], *inputs), strict=True):
             output.copy_(value)
         return
     if device.type not in ("cpu", "cuda", "npu"):
         raise ValueError(f"the kernels do not run on device {device}: move the tensors to an npu, cuda or cpu device")
     if tiling is None:
-        tiling = default_gpu_tiling(n) if device.type == "cuda" else default_tiling(kernel, n, _cores(device))
+        on_gpu = device.type == "cuda"
+        tiling = default_gpu_tiling(spec.name, n) if on_gpu else default_tiling(spec.name, n, _cores(device))
     if device.type == "cpu" and not _interpreter_takes(inputs[0].dtype):
         in_fp32, out_fp32 = [x.float() for x in inputs], [torch.empty_like(x, dtype=torch.float32) for x in outputs]
-        launch(kernel, in_fp32, out_fp32, tiling)
+        launch(spec.name, in_fp32, out_fp32, tiling)
         for output, value in zip(outputs, out_fp32, strict=True):
             output.copy_(value)
         return
-    launch(kernel, inputs, outputs, tiling)
+    launch(spec.name, inputs, outputs, tiling)
 
 
-def _check_tiling(kernel: str, tiling: Tiling, most_programs: int) -> None:
-    if tiling.form not in KERNELS[kernel].forms:
-        raise ValueError(f"{kernel} has no form {tiling.form!r}: choose one of {', '.join(KERNELS[kernel].forms)}")
+def _check_tiling(spec: KernelSpec, tiling: Tiling, most_programs: int) -> None:
+    if tiling.form not in spec.forms:
+        raise ValueError(f"{spec.name} has no form {tiling.form!r}: choose one of {', '.join(spec.forms)}")
     if tiling.loop_order not in LOOP_ORDERS:
         raise ValueError(f"there is no loop order {tiling.loop_order!r}: choose one of {', '.join(LOOP_ORDERS)}")
     if tiling.block_size < 1:
@@ -169,20 +189,13 @@ def _interpreter_takes(dtype: torch.dtype) -> bool:
     return multiplies_bf16()
 
 
-def _torch_forward(a: Tensor, b: Tensor) -> tuple[Tensor]:
+def _forward_on_cpu(f: Activation, a: Tensor, b: Tensor) -> tuple[Tensor]:
+    return (f.value(torch, a.float()).to(b.dtype) * b,)
+
+
+def _backward_on_cpu(f: Activation, dc: Tensor, a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
     x = a.float()
-    two_z = x * (_TWO_Z[0] + _TWO_Z[1] * x * x)
-    return ((x * torch.sigmoid(two_z)).to(b.dtype) * b,)
+    return (dc * b).float() * f.derivative(torch, x), dc.float() * f.value(torch, x).to(dc.dtype).float()
 
 
-def _torch_backward(dc: Tensor, a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
-    x = a.float()
-    square = (x * x).clamp(max=1e30)  # an overflow times the vanishing 1 - sigmoid would be NaN
-    two_z = x * (_TWO_Z[0] + _TWO_Z[1] * square)
-    s = torch.sigmoid(two_z)
-    g = x * s
-    derivative = s + g * torch.sigmoid(-two_z) * (_TWO_Z[0] + 3.0 * _TWO_Z[1] * square)
-    return (dc * b).float() * derivative, dc.float() * g.to(dc.dtype).float()
-
-
-_TORCH: dict[str, Any] = {"geglu_forward": _torch_forward, "geglu_backward": _torch_backward}
+_ON_CPU: dict[str, Any] = {"forward": _forward_on_cpu, "backward": _backward_on_cpu}

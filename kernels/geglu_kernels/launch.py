@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from geglu_kernels.grid import MAX_GPU_PROGRAMS, MAX_PROGRAMS, ceil_div
+from geglu_kernels.specs import KERNELS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-_LARGEST_BLOCK = {"geglu_forward": 8192, "geglu_backward": 4096}
+_LARGEST_BLOCK = {"forward": 8192, "backward": 4096}
 _SMALLEST_BLOCK = 256
 _GPU_BLOCK = 1024
 _FP32_BYTES = 4
@@ -95,8 +96,9 @@ _set = object.__setattr__
 def default_tiling(kernel: str, n: int, cores: int) -> Tiling:
     """Liger-Kernel's choice on a 910B4 for n >= 1 elements: a power of two, and no more programs than tiles."""
     next_power_of_two = 1 << (n - 1).bit_length()
-    block_size = max(_SMALLEST_BLOCK, min(next_power_of_two, _LARGEST_BLOCK[kernel]))
-    return Tiling(block_size, programs=max(1, min(cores, ceil_div(n, block_size), MAX_PROGRAMS)))
+    spec = KERNELS[kernel]
+    block_size = max(_SMALLEST_BLOCK, min(next_power_of_two, _LARGEST_BLOCK[spec.direction]))
+    return Tiling(block_size, max(1, min(cores, ceil_div(n, block_size), MAX_PROGRAMS)), form=spec.forms[0])
 
 
 def largest_block(ub_bytes: int, *, multibuffer: bool) -> int:
@@ -107,10 +109,10 @@ def largest_block(ub_bytes: int, *, multibuffer: bool) -> int:
     return ub_bytes // (_FP32_BYTES * (2 if multibuffer else 1))
 
 
-def default_gpu_tiling(n: int) -> Tiling:
+def default_gpu_tiling(kernel: str, n: int) -> Tiling:
     """The plainest good one for a GPU: a program for every tile of 1024 elements, 8 of them to each of 128 threads."""
     programs = max(1, min(ceil_div(n, _GPU_BLOCK), MAX_GPU_PROGRAMS))
-    return Tiling(_GPU_BLOCK, programs, multibuffer=False, num_warps=4)
+    return Tiling(_GPU_BLOCK, programs, multibuffer=False, form=KERNELS[kernel].forms[0], num_warps=4)
 
 
 def on_gpu_grid(tiling: Tiling, tuned_n: int, n: int) -> Tiling:

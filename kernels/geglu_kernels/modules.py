@@ -1,15 +1,16 @@
-"""The feed-forward block that GEGLU comes in."""
+"""The feed-forward blocks that gated linear units come in."""
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor, nn
 
-from geglu_kernels.autograd import GEGLUFunction
+from geglu_kernels.autograd import GEGLUFunction, SwiGLUFunction
 from geglu_kernels.launch import Tiling
 
 
-class GEGLUMLP(nn.Module):
-    """y = down(gelu(gate(x)) up(x)) without biases, for x of shape (..., hidden_size)."""
+class _GatedMLP(nn.Module):
+    function: type[torch.autograd.Function]
 
     def __init__(
         self,
@@ -27,8 +28,20 @@ class GEGLUMLP(nn.Module):
         self.backward_tiling = backward_tiling
 
     def forward(self, x: Tensor) -> Tensor:
-        c = GEGLUFunction.apply(  # type: ignore[no-untyped-call]
+        c = self.function.apply(  # type: ignore[no-untyped-call]
             self.gate_proj(x), self.up_proj(x), self.forward_tiling, self.backward_tiling
         )
         y: Tensor = self.down_proj(c)
         return y
+
+
+class GEGLUMLP(_GatedMLP):
+    """y = down(gelu(gate(x)) up(x)) without biases, for x of shape (..., hidden_size)."""
+
+    function = GEGLUFunction
+
+
+class SwiGLUMLP(_GatedMLP):
+    """y = down(silu(gate(x)) up(x)) without biases, for x of shape (..., hidden_size)."""
+
+    function = SwiGLUFunction

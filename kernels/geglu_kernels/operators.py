@@ -11,57 +11,59 @@ import torch
 from torch import Tensor
 
 from geglu_kernels.launch import Tiling
+from geglu_kernels.specs import FAMILIES
 
 _UNKNOWN = 0
 """As block_size: no tiling was given; the default one is chosen when the operator runs and knows its device."""
 
 
-@torch.library.custom_op("geglu_kernels::geglu_forward", mutates_args=())
-def geglu_forward(
-    a: Tensor,
-    b: Tensor,
-    block_size: int,
-    programs: int,
-    multibuffer: bool,
-    form: str,
-    loop_order: str,
-    num_warps: int | None,
-) -> Tensor:
-    """`functional.geglu_forward` with the tiling's fields one by one."""
-    from geglu_kernels import functional  # which hands over to these operators
+def _forward_operator(family: str) -> Any:
+    @torch.library.custom_op(f"geglu_kernels::{family}_forward", mutates_args=())
+    def run(
+        a: Tensor,
+        b: Tensor,
+        block_size: int,
+        programs: int,
+        multibuffer: bool,
+        form: str,
+        loop_order: str,
+        num_warps: int | None,
+    ) -> Tensor:
+        from geglu_kernels import functional  # which hands over to these operators
 
-    tiling = _tiling(block_size, programs, multibuffer, form, loop_order, num_warps)
-    return functional.geglu_forward(a, b, tiling=tiling)
+        return functional.forward(family, a, b, _tiling(block_size, programs, multibuffer, form, loop_order, num_warps))
 
+    @run.register_fake
+    def _(a: Tensor, b: Tensor, *tiling: object) -> Tensor:
+        return torch.empty_like(a, memory_format=torch.contiguous_format)
 
-@torch.library.custom_op("geglu_kernels::geglu_backward", mutates_args=())
-def geglu_backward(
-    dc: Tensor,
-    a: Tensor,
-    b: Tensor,
-    block_size: int,
-    programs: int,
-    multibuffer: bool,
-    form: str,
-    loop_order: str,
-    num_warps: int | None,
-) -> tuple[Tensor, Tensor]:
-    """`functional.geglu_backward` with the tiling's fields one by one."""
-    from geglu_kernels import functional
-
-    tiling = _tiling(block_size, programs, multibuffer, form, loop_order, num_warps)
-    return functional.geglu_backward(dc, a, b, tiling=tiling)
+    return run
 
 
-@geglu_forward.register_fake
-def _(a: Tensor, b: Tensor, *tiling: object) -> Tensor:
-    return torch.empty_like(a, memory_format=torch.contiguous_format)
+def _backward_operator(family: str) -> Any:
+    @torch.library.custom_op(f"geglu_kernels::{family}_backward", mutates_args=())
+    def run(
+        dc: Tensor,
+        a: Tensor,
+        b: Tensor,
+        block_size: int,
+        programs: int,
+        multibuffer: bool,
+        form: str,
+        loop_order: str,
+        num_warps: int | None,
+    ) -> tuple[Tensor, Tensor]:
+        from geglu_kernels import functional
 
+        tiling = _tiling(block_size, programs, multibuffer, form, loop_order, num_warps)
+        return functional.backward(family, dc, a, b, tiling)
 
-@geglu_backward.register_fake
-def _(dc: Tensor, a: Tensor, b: Tensor, *tiling: object) -> tuple[Tensor, Tensor]:
-    da, db = (torch.empty_like(a, memory_format=torch.contiguous_format) for _ in range(2))
-    return da, db
+    @run.register_fake
+    def _(dc: Tensor, a: Tensor, b: Tensor, *tiling: object) -> tuple[Tensor, Tensor]:
+        da, db = (torch.empty_like(a, memory_format=torch.contiguous_format) for _ in range(2))
+        return da, db
+
+    return run
 
 
 def fields(tiling: Tiling | None) -> tuple[int, int, bool, str, str, int | None]:
@@ -71,3 +73,8 @@ def fields(tiling: Tiling | None) -> tuple[int, int, bool, str, str, int | None]
 
 def _tiling(block_size: int, *others: Any) -> Tiling | None:
     return None if block_size == _UNKNOWN else Tiling(block_size, *others)
+
+
+FORWARD = {family: _forward_operator(family) for family in FAMILIES}
+BACKWARD = {family: _backward_operator(family) for family in FAMILIES}
+"""`functional.forward` and `functional.backward` with the tiling's fields one by one."""

@@ -1,8 +1,9 @@
 """What the kernels should answer, in float64, and how far from it they may be (NumPy; takes torch tensors too).
 
-    gelu(a) = a sigmoid(2z),  2z = a (C0 + C1 a^2)
+    forward:   c = f(a) b
+    backward:  db = dc f(a),  da = dc b f'(a)
 
-is the tanh approximation written without the cancellation of 1 + tanh z for a far below zero.
+with the f of the kernel's family (activations.py).
 
 The bound on the error of an output element whose true value is y:
 
@@ -17,7 +18,6 @@ PyTorch's eager one k1 = 1.5 with K2 = 2.8.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -25,12 +25,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from geglu_kernels.specs import KERNELS
+from geglu_kernels.activations import ACTIVATIONS
+from geglu_kernels.specs import KERNELS, KernelSpec
 
 Float64 = NDArray[np.float64]
-
-C0 = 2.0 * math.sqrt(2.0 / math.pi)
-C1 = C0 * 0.044715
 
 K1 = {"bf16": 2.0, "fp16": 2.0, "fp32": 4.0}
 K2 = 8.0
@@ -41,28 +39,18 @@ _LARGEST_EXPONENT = {"bf16": 127, "fp16": 15, "fp32": 127}
 _MAY_VANISH = {"bf16": 2.0**-126, "fp16": 2.0**-24, "fp32": 2.0**-126}
 """Largest intermediate that may round to 0: fp32 hardware flushes subnormals, fp16 keeps them."""
 _AS_INFINITE = 64.0
-"""gelu and its derivative have reached their limits here, also in float64."""
-
-
-def gelu(a: Float64) -> Float64:
-    return a * _sigmoid(_two_z(a))
-
-
-def gelu_derivative(a: Float64) -> Float64:
-    two_z = _two_z(a)
-    s = _sigmoid(two_z)
-    return s + a * s * _sigmoid(-two_z) * (C0 + 3.0 * C1 * a * a)
+"""f and f' have reached their limits here, also in float64."""
 
 
 def reference(kernel: str, inputs: Mapping[str, Any]) -> dict[str, Float64]:
     """The outputs of a kernel by name, in float64, for inputs by name (arrays or tensors of any float dtype)."""
+    spec = _spec(kernel)
+    f = ACTIVATIONS[spec.family]
     with np.errstate(all="ignore"):
         x = {name: _float64(value) for name, value in inputs.items()}
-        if kernel == "geglu_forward":
-            return {"c": gelu(x["a"]) * x["b"]}
-        if kernel == "geglu_backward":
-            return {"da": x["dc"] * x["b"] * gelu_derivative(x["a"]), "db": x["dc"] * gelu(x["a"])}
-    raise ValueError(f"unknown kernel {kernel!r}: choose one of {', '.join(KERNELS)}")
+        if spec.direction == "forward":
+            return {"c": f.value(np, x["a"]) * x["b"]}
+        return {"da": x["dc"] * x["b"] * f.derivative(np, x["a"]), "db": x["dc"] * f.value(np, x["a"])}
 
 
 def error_bound(kernel: str, inputs: Mapping[str, Any], dtype: str) -> dict[str, Float64]:
@@ -70,7 +58,7 @@ def error_bound(kernel: str, inputs: Mapping[str, Any], dtype: str) -> dict[str,
     truth = reference(kernel, inputs)
     with np.errstate(all="ignore"):
         x = {name: np.abs(_float64(value)) for name, value in inputs.items()}
-        if kernel == "geglu_forward":
+        if _spec(kernel).direction == "forward":
             sizes = {"c": (x["a"] * x["b"], x["b"])}
         else:
             growth = 1.0 + np.minimum(x["a"], 8.0)
@@ -169,13 +157,10 @@ def _overflow(dtype: str) -> float:
     return float(2.0 ** _LARGEST_EXPONENT[dtype] * (2.0 - half_ulp))
 
 
-def _two_z(a: Float64) -> Float64:
-    return a * (C0 + C1 * a * a)
-
-
-def _sigmoid(x: Float64) -> Float64:
-    s: Float64 = 1.0 / (1.0 + np.exp(-x))
-    return s
+def _spec(kernel: str) -> KernelSpec:
+    if kernel not in KERNELS:
+        raise ValueError(f"unknown kernel {kernel!r}: choose one of {', '.join(KERNELS)}")
+    return KERNELS[kernel]
 
 
 def _float64(x: Any) -> Float64:

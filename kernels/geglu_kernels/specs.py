@@ -18,24 +18,27 @@ SHARED_MODULE = "geglu_kernels.flat"
 
 
 class KernelSpec:
-    """One tunable kernel: a flat, elementwise function of n elements."""
+    """One tunable kernel: a flat, elementwise function of n elements, forward or backward, of a gated linear unit."""
 
     def __init__(
         self,
-        name: str,
-        module: str,
+        family: str,
+        direction: str,
         inputs: tuple[str, ...],
         outputs: tuple[str, ...],
         forms: tuple[str, ...],
         liger_multiplier: float,
     ) -> None:
-        self.name = name
-        self.module = module
+        self.name = f"{family}_{direction}"
+        self.family = family
+        self.direction = direction
+        self.module = f"geglu_kernels.{family}"
         """Where its Triton source is, in KERNELS by name; what this file and that of SHARED_MODULE hold decides whether
         a stored tiling is still right."""
         self.inputs = inputs
         self.outputs = outputs
         self.forms = forms
+        """The first is Liger-Kernel's own."""
         self.liger_multiplier = liger_multiplier
         """Liger's memory_multiplier in its call to compute_default_tiling_strategy."""
 
@@ -54,22 +57,20 @@ class KernelSpec:
         return n * DTYPE_BYTES[dtype] * (len(self.inputs) + len(self.outputs))
 
 
-_SPECS = (
-    KernelSpec(
-        "geglu_forward",
-        "geglu_kernels.geglu",
-        ("a", "b"),
-        ("c",),
-        ("tanh", "sigmoid", "sigmoid_fp32"),
-        liger_multiplier=3.0,
-    ),
-    KernelSpec(
-        "geglu_backward",
-        "geglu_kernels.geglu",
-        ("dc", "a", "b"),
-        ("da", "db"),
-        ("tanh", "sigmoid", "sigmoid_fp32"),
-        liger_multiplier=6.0,
-    ),
-)
-KERNELS = {spec.name: spec for spec in _SPECS}
+def _family(
+    name: str, forward_forms: tuple[str, ...], backward_forms: tuple[str, ...]
+) -> tuple[KernelSpec, KernelSpec]:
+    """The two kernels of a gated linear unit, c = f(a) b; Liger-Kernel counts alike for each of them."""
+    return (
+        KernelSpec(name, "forward", ("a", "b"), ("c",), forward_forms, liger_multiplier=3.0),
+        KernelSpec(name, "backward", ("dc", "a", "b"), ("da", "db"), backward_forms, liger_multiplier=6.0),
+    )
+
+
+FAMILIES = {
+    "geglu": _family("geglu", ("tanh", "sigmoid", "sigmoid_fp32"), ("tanh", "sigmoid", "sigmoid_fp32")),
+    "swiglu": _family("swiglu", ("product", "quotient", "quotient_fp32"), ("product", "quotient")),
+}
+"""(forward, backward) of each gated linear unit."""
+KERNELS = {spec.name: spec for family in FAMILIES.values() for spec in family}
+DEFAULT_KERNELS = tuple(spec.name for spec in FAMILIES["geglu"])

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from fakes.cpu_card import FakeCpuCard
+from geglu_kernels.specs import FAMILIES
 from geglu_tune.bench import card, providers
 from geglu_tune.bench.curves import records_of
 from geglu_tune.bench.points import METRICS, MODES, PROVIDERS, Missing, Note, Plan, Point
@@ -15,7 +16,9 @@ from geglu_tune.serving.index import Index
 from geglu_tune.tiling import Source, Tiling, Workload
 from store.builders import MEASURED, keep_best
 
-PLAN = Plan((8, 16), 2, 16, 32, "fp32", MODES, METRICS, ("huggingface", "default"), kernel_only=False, samples=20)
+PLAN = Plan(
+    "geglu", (8, 16), 2, 16, 32, "fp32", MODES, METRICS, ("huggingface", "default"), kernel_only=False, samples=20
+)
 
 
 def run(plan: Plan, device=None):
@@ -51,7 +54,7 @@ def test_providers_take_turns(monkeypatch: pytest.MonkeyPatch):
     def marking(name: str):
         def activation(a, b):
             order.append(name)
-            return providers.eager(a, b)
+            return providers.eager_geglu(a, b)
 
         return lambda question: providers.Provider(name, activation)
 
@@ -88,20 +91,20 @@ def test_the_tuned_tiling_is_launched_and_another_size_is_told(database, monkeyp
     from geglu_kernels import functional
 
     plain = functional._run
-    monkeypatch.setattr(functional, "_run", lambda *a: launched.append((a[0], a[3])) or plain(*a))
+    monkeypatch.setattr(functional, "_run", lambda *a: launched.append((a[0].name, a[3])) or plain(*a))
     outcomes = run(replace(PLAN, providers=("tuned",), modes=("full",), metrics=("speed",)))
     assert set(tilings.items()) <= set(launched)
     notes = [outcome for outcome in outcomes if isinstance(outcome, Note)]
     assert [(note.length, note.text) for note in notes] == [(16, "not tuned for this size but for 512 elements")]
 
 
-@pytest.mark.parametrize("mode", MODES)
-def test_all_providers_compute_the_same(mode: str):
+@pytest.mark.parametrize("family", FAMILIES)
+def test_all_providers_compute_the_same(family: str):
     """The numbers of two providers mean something only if they do the same work."""
     results = []
     for name in ("huggingface", "default"):
         torch.manual_seed(0)
-        question = providers.Question((16, 32), "fp32", FakeCpuCard().identity.device, Index())
+        question = providers.Question(family, (16, 32), "fp32", FakeCpuCard().identity.device, Index())
         mlp = providers.MLP(16, 32, providers.open_provider(name, question).activation)
         x = torch.randn(16, 16, requires_grad=True)
         y = mlp(x)
@@ -125,12 +128,13 @@ def test_what_does_not_fit_beside_the_others_is_timed_by_itself(monkeypatch: pyt
     assert "was not timed in turns" in next(o.text for o in outcomes if isinstance(o, Note))
 
 
-def test_records_say_what_they_are_of():
-    plan = replace(PLAN, kernel_only=True, metrics=("speed",))
+@pytest.mark.parametrize(("family", "act"), [("geglu", "gelu_pytorch_tanh"), ("swiglu", "silu")])
+def test_records_say_what_they_are_of(family: str, act: str):
+    plan = replace(PLAN, family=family, kernel_only=True, metrics=("speed",))
     records = records_of(run(plan), plan, "FakeCpuCard", Source.MEASURED)
     assert {(r.kernel_name, r.gpu_name, r.x_name, r.x_values) for r in records} == {
-        ("geglu", "FakeCpuCard", "T", (8, 16))
+        (family, "FakeCpuCard", "T", (8, 16))
     }
     assert all(record.config["kernel_only"] and record.config["samples"] == 20 for record in records)
-    assert {record.config["source"] for record in records} == {"measured"}
+    assert {(record.config["source"], record.config["hidden_act"]) for record in records} == {("measured", act)}
     assert not any(record.one_sample for record in records)

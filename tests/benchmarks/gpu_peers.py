@@ -27,7 +27,7 @@ import torch._functorch.config
 import torch.nn.functional as F
 
 from geglu_kernels.functional import geglu_backward, geglu_forward
-from geglu_kernels.specs import KERNELS
+from geglu_kernels.specs import DEFAULT_KERNELS
 from geglu_tune import lookup
 from geglu_tune.devices.measured.clock import Clock
 from geglu_tune.devices.measured.cuda import CudaAccelerator
@@ -71,7 +71,7 @@ def main() -> None:
     bench = PeerBench(database)
     rows: list[dict[str, Any]] = []
     document = {"toolchain": {**bench.toolchain, "liger-kernel": liger_version(options.liger)}, "rows": rows}
-    for dtype, kernel, shape in product(dtypes, KERNELS, shapes):
+    for dtype, kernel, shape in product(dtypes, DEFAULT_KERNELS, shapes):
         rows.append(bench.compare(Workload(kernel, tuple(map(int, shape.split("x"))), dtype)))
         (options.out / "peers.json").write_text(json.dumps(document, indent=1))
     print(f"all took {time.monotonic() - started:.0f} s")

@@ -20,7 +20,7 @@ from pathlib import Path
 
 import numpy as np
 
-from geglu_kernels.specs import DTYPE_BYTES, KERNELS, LOOP_ORDERS
+from geglu_kernels.specs import DEFAULT_KERNELS, DTYPE_BYTES, KERNELS, LOOP_ORDERS
 from geglu_tune.devices.profiles import find_profile
 from geglu_tune.devices.virtual.cache import cached_compile, program_hash
 from geglu_tune.devices.virtual.compiler import Request
@@ -48,7 +48,9 @@ SHAPES = (
 )
 """From a single token to the PR's largest. In the first five how evenly the tiles fall on the cores decides."""
 
-WORKLOADS = tuple(Workload(kernel, shape, dtype) for kernel, dtype, shape in product(KERNELS, DTYPE_BYTES, SHAPES))
+WORKLOADS = tuple(
+    Workload(kernel, shape, dtype) for kernel, dtype, shape in product(DEFAULT_KERNELS, DTYPE_BYTES, SHAPES)
+)
 
 Family = tuple[str, str, bool, str, str]
 """Kernel, dtype, multibuffer, form and loop order: all but BLOCK_SIZE and the grid."""
@@ -140,7 +142,7 @@ def _check_overflow(family: Family, workload: Workload, block: int, largest: int
 def main() -> None:
     families = [
         (kernel, dtype, multibuffer, form, order)
-        for kernel, dtype in product(KERNELS, DTYPE_BYTES)
+        for kernel, dtype in product(DEFAULT_KERNELS, DTYPE_BYTES)
         for multibuffer, form, order in product((True, False), KERNELS[kernel].forms_of(dtype), LOOP_ORDERS)
     ]
     found: dict[Workload, list[Row]] = {workload: [] for workload in WORKLOADS}
@@ -180,7 +182,7 @@ def _unpack(workload: Workload, rows: np.ndarray) -> Landscape:
 
 def _versions() -> dict[str, str]:
     with closing(VirtualRunner(SOC, jobs=1)) as runner:
-        return {**runner.toolchain, **{kernel: kernel_hash(kernel) for kernel in KERNELS}}
+        return {**runner.toolchain, **{kernel: kernel_hash(kernel) for kernel in DEFAULT_KERNELS}}
 
 
 if __name__ == "__main__":

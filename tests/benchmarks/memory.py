@@ -11,7 +11,7 @@ import sys
 from contextlib import closing
 from pathlib import Path
 
-from geglu_kernels.specs import KERNELS, LOOP_ORDERS
+from geglu_kernels.specs import DEFAULT_KERNELS, KERNELS, LOOP_ORDERS
 from geglu_tune.devices.virtual.runner import VirtualRunner
 from geglu_tune.tiling import Tiling, Workload
 
@@ -24,7 +24,7 @@ def trials() -> list[tuple[Workload, list[Tiling]]]:
     """Batches of different programs, each of one workload."""
     blocks = range(256, 256 * 80, 256)
     batches = []
-    for kernel, dtype in itertools.product(KERNELS, ("bf16", "fp16", "fp32")):
+    for kernel, dtype in itertools.product(DEFAULT_KERNELS, ("bf16", "fp16", "fp32")):
         forms = KERNELS[kernel].forms_of(dtype)
         tilings = [
             Tiling(block, 40, multibuffer, form, order)

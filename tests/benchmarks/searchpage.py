@@ -11,7 +11,7 @@ from landscapes import SHAPES, SOC, Landscape
 from numpy.typing import NDArray
 from peers import PEERS, Peer
 
-from geglu_kernels.specs import KERNELS
+from geglu_kernels.specs import DEFAULT_KERNELS
 from geglu_tune.devices.virtual.runner import measure
 from geglu_tune.tiling import Device, Tiling, Workload
 
@@ -117,7 +117,7 @@ def _peers(ours: Ours, landscapes: Mapping[Workload, Landscape], device: Device)
                 f"| {workload.kernel} | {workload.shape_text} | {workload.dtype} | " + " | ".join(cells) + " |"
             )
     sums = [f"{np.median(each):.3f}, from {min(each):.3f} to {max(each):.3f}" for each in ratios.values()]
-    lines.append(f"| all {len(KERNELS)} | all {len(SHAPES)} | all 3 | " + " | ".join(sums) + " |")
+    lines.append(f"| all {len(DEFAULT_KERNELS)} | all {len(SHAPES)} | all 3 | " + " | ".join(sums) + " |")
     return "\n".join(lines)
 
 

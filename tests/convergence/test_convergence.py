@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from convergence.training import eager, train
-from geglu_kernels.reference import C0
+from geglu_kernels.activations import C0
 
 TESTS = Path(__file__).parents[1]
 STEPS = 100

@@ -1,4 +1,4 @@
-"""Liger-Kernel's GEGLU, from its real wheel, with our launch put into it.
+"""Liger-Kernel's GEGLU and SwiGLU, from their real wheel, with our launch put into it.
 
 There is no NPU here: Liger's modules are the real ones, and Triton's driver and torch's NPU stand-ins that let them be
 imported. Each test has a process of its own, for what a process has imported before is the point.
@@ -47,8 +47,13 @@ class FakeNpuTensor:
         return self.n
 
 launched = []
-functional.geglu_forward = lambda a, b, tiling: launched.append(("forward", tiling.block_size, tiling.form)) or "our c"
-functional.geglu_backward = lambda dc, a, b, tiling: launched.append(("backward", tiling.block_size)) or ("da", "db")
+def forward(family, a, b, tiling):
+    launched.append((family, "forward", tiling.block_size, tiling.form))
+    return "our c"
+def backward(family, dc, a, b, tiling):
+    launched.append((family, "backward", tiling.block_size))
+    return "da", "db"
+functional.forward, functional.backward = forward, backward
 """
 
 BEFORE = """
@@ -65,6 +70,8 @@ def run(liger_folder, tmp_path):
     with Store.open(database, create=True) as store:
         keep_best(store, Tiling(3072, 40, form="sigmoid"), workload=Workload("geglu_forward", (4096,), "bf16"))
         keep_best(store, Tiling(1792, 40, form="sigmoid"), workload=Workload("geglu_backward", (4096,), "bf16"))
+        keep_best(store, Tiling(2560, 40, form="quotient"), workload=Workload("swiglu_forward", (4096,), "bf16"))
+        keep_best(store, Tiling(1280, 40, form="quotient"), workload=Workload("swiglu_backward", (4096,), "bf16"))
 
     def start(script: str) -> str:
         path = os.pathsep.join([str(TESTS), str(liger_folder)])
@@ -91,7 +98,43 @@ assert ascend.LigerGELUMulFunction.forward.__wrapped__.__globals__["geglu_forwar
 print(launched, LigerGELUMulFunction is ascend.LigerGELUMulFunction is ops.LigerGELUMulFunction)
 """
     )
-    assert printed.strip() == "[('forward', 3072, 'sigmoid'), ('forward', 3072, 'sigmoid'), ('backward', 1792)] True"
+    forward, backward = ("geglu", "forward", 3072, "sigmoid"), ("geglu", "backward", 1792)
+    assert printed.strip() == f"{[forward, forward, backward]} True"
+
+
+def test_ligers_swiglu_runs_the_tuned_launch_too(run):
+    run(
+        BEFORE
+        + """
+liger.install()
+x = FakeNpuTensor(4096)
+assert swiglu.swiglu_forward(x, x) == ops.swiglu_forward(x, x) == "our c"
+assert swiglu.swiglu_backward(x, x, x) == ("da", "db")
+forward, backward = ("swiglu", "forward", 2560, "quotient"), ("swiglu", "backward", 1280)
+assert launched == [forward, forward, backward], launched
+assert ops.LigerSiLUMulFunction.forward.__wrapped__.__globals__["swiglu_forward"] is swiglu.swiglu_forward
+"""
+    )
+
+
+def test_swiglu_with_a_multiplier_is_ligers_own(run):
+    """On a GPU its operators multiply a by a number first, which ours do not."""
+    run(
+        """
+liger_kernel.utils.infer_device = lambda: "cuda"
+from liger_kernel.ops import swiglu as cuda
+cuda.swiglu_forward = lambda a, b, multiplier: ("flat a", "flat b", f"their c of {multiplier}")
+cuda.swiglu_backward = lambda a, b, dc, multiplier: f"their gradients of {multiplier}"
+liger.install()
+x = FakeNpuTensor(4096)
+assert cuda.swiglu_forward(x, x, 2.0) == (x, x, "their c of 2.0")
+assert cuda.swiglu_backward(x, x, x, 2.0) == "their gradients of 2.0"
+assert launched == []
+assert cuda.swiglu_forward(x, x, 1.0) == (x, x, "our c")
+assert cuda.swiglu_backward(x, x, x, 1.0) == ("da", "db")
+assert launched == [("swiglu", "forward", 2560, "quotient"), ("swiglu", "backward", 1280)], launched
+"""
+    )
 
 
 def test_nothing_else_of_liger_is_touched_and_uninstall_restores_the_very_objects(run):
@@ -106,8 +149,13 @@ before = everything()
 liger.install()
 liger.install()
 changed = {key for key, value in everything().items() if before[key] != value}
-places = ("liger_kernel.ops", "liger_kernel.ops.backends._ascend.ops", "liger_kernel.ops.backends._ascend.ops.geglu")
-assert changed == {(place, name) for place in places for name in ("geglu_forward", "geglu_backward")}, changed
+packages = ("liger_kernel.ops", "liger_kernel.ops.backends._ascend.ops")
+assert changed == {
+    (place, f"{family}_{direction}")
+    for family in ("geglu", "swiglu")
+    for place in (*packages, f"liger_kernel.ops.backends._ascend.ops.{family}")
+    for direction in ("forward", "backward")
+}, changed
 liger.uninstall()
 assert everything() == before
 liger.uninstall()
@@ -147,7 +195,7 @@ tuned, untuned = FakeNpuTensor(4096), FakeNpuTensor(4096, torch.float64)
 assert cuda.geglu_forward(tuned, tuned) == (tuned, tuned, "our c")
 assert cuda.geglu_forward(untuned, untuned) == (untuned, untuned, "their c")
 assert cuda.geglu_backward(tuned, tuned, tuned) == ("da", "db")
-assert launched == [("forward", 3072, "sigmoid"), ("backward", 1792)]
+assert launched == [("geglu", "forward", 3072, "sigmoid"), ("geglu", "backward", 1792)]
 """
     )
 

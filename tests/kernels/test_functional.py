@@ -4,17 +4,29 @@ from __future__ import annotations
 
 import hashlib
 import os
+from functools import partial
 
 import pytest
 import torch
 from tests.kernels.values import DTYPES, complaints, errors_of_both, normal
 
-from geglu_kernels import GEGLUMLP, GEGLUFunction, Tiling, functional, geglu_backward, geglu_forward
+from geglu_kernels import (
+    GEGLUMLP,
+    GEGLUFunction,
+    SwiGLUFunction,
+    SwiGLUMLP,
+    Tiling,
+    functional,
+    geglu_backward,
+    geglu_forward,
+)
+from geglu_kernels.activations import gelu_derivative
 from geglu_kernels.grid import MAX_PROGRAMS
-from geglu_kernels.reference import gelu_derivative
-from geglu_kernels.specs import KERNELS, LOOP_ORDERS
+from geglu_kernels.specs import FAMILIES, KERNELS, LOOP_ORDERS
 
-FORMS = KERNELS["geglu_forward"].forms
+FORMS = [(family, form) for family, (forward, _) in FAMILIES.items() for form in forward.forms]
+OURS = {"geglu": (GEGLUFunction, GEGLUMLP), "swiglu": (SwiGLUFunction, SwiGLUMLP)}
+TORCHS = {"geglu": partial(torch.nn.functional.gelu, approximate="tanh"), "swiglu": torch.nn.functional.silu}
 BLOCK = 256
 DEVICES = ["cpu"] + [
     device for device in ("cuda", "npu") if hasattr(torch, device) and getattr(torch, device).is_available()
@@ -35,13 +47,13 @@ def poisoned_memory():
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize(("family", "form"), FORMS)
 @pytest.mark.parametrize("loop_order", LOOP_ORDERS)
-def test_every_form_and_loop_order_is_right_for_every_tail(device, dtype, form, loop_order):
+def test_every_form_and_loop_order_is_right_for_every_tail(device, dtype, family, form, loop_order):
     tiling = Tiling(BLOCK, programs=3, form=form, loop_order=loop_order)
     for n in (1, BLOCK - 1, BLOCK, BLOCK + 1, 5 * BLOCK - 1, 5 * BLOCK + 1):
         dc, a, b = (normal(n, dtype=dtype, device=device, seed=seed) for seed in range(3))
-        assert complaints(errors_of_both(dc, a, b, dtype, tiling)) == [], f"n={n}"
+        assert complaints(errors_of_both(dc, a, b, dtype, tiling, family)) == [], f"n={n}"
 
 
 @pytest.mark.parametrize("loop_order", LOOP_ORDERS)
@@ -53,8 +65,8 @@ def test_any_number_of_programs_covers_every_tile(device, loop_order, programs):
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("form", FORMS)
-def test_zeros_huge_and_non_finite_values(device, dtype, form):
+@pytest.mark.parametrize(("family", "form"), FORMS)
+def test_zeros_huge_and_non_finite_values(device, dtype, family, form):
     """pytorch#168148, Liger-Kernel#959: activations differ most at the odd values."""
     largest = 6e4 if dtype == "fp16" else MAX_FLOAT
     odd = [0.0, -0.0, 4.9, -4.9, 10.0, -10.0, 1e-6, 87.0, -87.0, largest, -largest]
@@ -62,10 +74,10 @@ def test_zeros_huge_and_non_finite_values(device, dtype, form):
     a = torch.tensor(odd, dtype=DTYPES[dtype], device=device)
     dc, b = torch.full_like(a, 0.75), torch.full_like(a, -1.25)
     tiling = Tiling(BLOCK, 1, form=form)
-    assert complaints(errors_of_both(dc, a, b, dtype, tiling)) == []
+    assert complaints(errors_of_both(dc, a, b, dtype, tiling, family)) == []
 
 
-@pytest.mark.parametrize("form", [form for form in FORMS if form != "tanh"])
+@pytest.mark.parametrize("form", [form for form in KERNELS["geglu_backward"].forms if form != "tanh"])
 def test_the_sigmoid_forms_stay_finite_where_the_square_of_a_overflows(device, form):
     a = torch.tensor([MAX_FLOAT, 1e25, -1e25, -MAX_FLOAT], device=device)
     dc, b = torch.full_like(a, 2.0), torch.full_like(a, 3.0)
@@ -155,12 +167,13 @@ def test_more_programs_than_an_npu_can_launch_are_refused(device):
             geglu_forward(a, a, tiling=Tiling(BLOCK, MAX_PROGRAMS + 1))
 
 
-def test_autograd_agrees_with_torch(device):
+@pytest.mark.parametrize("family", FAMILIES)
+def test_autograd_agrees_with_torch(device, family):
     a, b, dc = (normal(5, 37, dtype="fp32", device=device, seed=seed) for seed in range(3))
     ours = [tensor.clone().requires_grad_() for tensor in (a, b)]
     theirs = [tensor.double().requires_grad_() for tensor in (a, b)]
-    c = GEGLUFunction.apply(*ours, Tiling(BLOCK, 1, form="sigmoid"), Tiling(BLOCK, 1, form="sigmoid"))
-    expected = torch.nn.functional.gelu(theirs[0], approximate="tanh") * theirs[1]
+    c = OURS[family][0].apply(*ours, *(Tiling(BLOCK, 1, form=spec.forms[1]) for spec in FAMILIES[family]))
+    expected = TORCHS[family](theirs[0]) * theirs[1]
     torch.testing.assert_close(c.double(), expected, rtol=1e-5, atol=1e-5)
     for got, wanted in zip(
         torch.autograd.grad(c, ours, dc), torch.autograd.grad(expected, theirs, dc.double()), strict=True
@@ -171,13 +184,14 @@ def test_autograd_agrees_with_torch(device):
 def test_a_gradient_that_is_expanded_from_a_scalar_is_accepted(device):
     a = normal(4, 5, dtype="fp32", device=device, seed=0).requires_grad_()
     GEGLUFunction.apply(a, torch.ones_like(a)).sum().backward()  # sum's gradient has strides of 0
-    expected = torch.from_numpy(gelu_derivative(a.detach().cpu().double().numpy()))
+    expected = gelu_derivative(torch, a.detach().cpu().double())
     torch.testing.assert_close(a.grad.cpu().double(), expected, rtol=1e-5, atol=1e-5)
 
 
-def test_the_mlp_is_gate_up_and_down_without_biases(device):
+@pytest.mark.parametrize("family", FAMILIES)
+def test_the_mlp_is_gate_up_and_down_without_biases(device, family):
     torch.manual_seed(0)
-    mlp = GEGLUMLP(hidden_size=6, intermediate_size=10).to(device)
+    mlp = OURS[family][1](hidden_size=6, intermediate_size=10).to(device)
     assert {name: tuple(weight.shape) for name, weight in mlp.named_parameters()} == {
         "gate_proj.weight": (10, 6),
         "up_proj.weight": (10, 6),
@@ -185,7 +199,7 @@ def test_the_mlp_is_gate_up_and_down_without_biases(device):
     }
     x = normal(2, 3, 6, dtype="fp32", device=device, seed=0).requires_grad_()
     gate, up = mlp.gate_proj(x), mlp.up_proj(x)
-    expected = mlp.down_proj(torch.nn.functional.gelu(gate, approximate="tanh") * up)
+    expected = mlp.down_proj(TORCHS[family](gate) * up)
     torch.testing.assert_close(mlp(x), expected)
     torch.testing.assert_close(
         torch.autograd.grad(mlp(x).sum(), [x, *mlp.parameters()]),

@@ -12,8 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.kernels.ttir import lower_to_ttir, run_program
 
+import geglu_kernels
 from geglu_kernels.grid import needs_int64
-from geglu_kernels.specs import KERNELS, LOOP_ORDERS
+from geglu_kernels.specs import FAMILIES, KERNELS, LOOP_ORDERS
 
 pytest.importorskip("triton.backends.ascend", reason="needs triton-ascend")
 
@@ -27,9 +28,9 @@ BLOCK = 8192
 def test_every_element_is_in_one_tile_and_no_index_wraps(kernel, loop_order, n):
     """triton#832, flash-linear-attention#1082: 32-bit offsets wrap. Triton passes n as i32 below 2**31."""
     n_type = "i32" if n < 2**31 else "i64"
-    ttir = lower_to_ttir(
-        KERNELS[kernel].triton_function(), "bf16", n_type, BLOCK_SIZE=BLOCK, FORM="sigmoid", LOOP_ORDER=loop_order
-    )
+    spec = KERNELS[kernel]
+    constants = {"BLOCK_SIZE": BLOCK, "FORM": spec.forms[1], "LOOP_ORDER": loop_order}
+    ttir = lower_to_ttir(spec.triton_function(), "bf16", n_type, **constants)
     tiles = -(-n // BLOCK)
     taken = 0
     for pid in range(PROGRAMS):
@@ -77,15 +78,13 @@ def test_tiles_are_dealt_out_once_each_for_any_size_block_and_grid(n, block_size
         assert len(dealt) == tiles
 
 
-def test_every_load_says_what_the_lanes_past_the_end_hold():
+@pytest.mark.parametrize("family", FAMILIES)
+def test_every_load_says_what_the_lanes_past_the_end_hold(family):
     """A masked load without `other` leaves them as they were, except in triton-ascend, which supplies a zero."""
-    import geglu_kernels.geglu as source
-
-    calls = [
-        node for node in ast.walk(ast.parse(Path(source.__file__).read_text("utf-8"))) if isinstance(node, ast.Call)
-    ]
+    source = Path(geglu_kernels.__file__).with_name(f"{family}.py").read_text("utf-8")
+    calls = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Call)]
     loads = [call for call in calls if ast.unparse(call.func) == "tl.load"]
-    assert len(loads) == sum(len(spec.inputs) for spec in KERNELS.values())
+    assert len(loads) == sum(len(spec.inputs) for spec in FAMILIES[family])
     for load in loads:
         assert {keyword.arg for keyword in load.keywords} == {"mask", "other"}, ast.unparse(load)
 

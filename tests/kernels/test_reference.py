@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from geglu_kernels.reference import C0, C1, check, gelu, gelu_derivative, reference, ulp
+from geglu_kernels.activations import ACTIVATIONS, C0, C1, gelu, silu
+from geglu_kernels.reference import check, reference, ulp
 
 ml_dtypes = pytest.importorskip("ml_dtypes", reason="bf16 in NumPy")
 
@@ -41,20 +42,27 @@ def _truth(inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
 def test_gelu_is_the_tanh_approximation():
     a = np.linspace(-3.0, 6.0, 1001)
     z = math.sqrt(2.0 / math.pi) * (a + 0.044715 * a**3)
-    np.testing.assert_allclose(gelu(a), 0.5 * a * (1.0 + np.tanh(z)), rtol=1e-12)
+    np.testing.assert_allclose(gelu(np, a), 0.5 * a * (1.0 + np.tanh(z)), rtol=1e-12)
 
 
 def test_gelu_far_below_zero_keeps_its_relative_precision():
     a = np.array([-6.0, -8.0, -10.0])
     two_z = a * (C0 + C1 * a * a)
-    np.testing.assert_allclose(gelu(a), a * np.exp(two_z), rtol=1e-9)  # 1 + tanh z has lost every digit here
+    np.testing.assert_allclose(gelu(np, a), a * np.exp(two_z), rtol=1e-9)  # 1 + tanh z has lost every digit here
 
 
-def test_the_derivative_is_that_of_gelu():
+def test_silu_is_that_of_torch():
+    a = np.linspace(-30.0, 30.0, 1001)
+    np.testing.assert_allclose(silu(np, a), torch.nn.functional.silu(torch.from_numpy(a)).numpy(), rtol=1e-12)
+
+
+@pytest.mark.parametrize("family", ACTIVATIONS)
+def test_the_derivative_is_that_of_the_activation(family):
+    f = ACTIVATIONS[family]
     a = np.linspace(-6.0, 6.0, 241)
     step = 1e-5
-    slope = (gelu(a + step) - gelu(a - step)) / (2.0 * step)
-    np.testing.assert_allclose(gelu_derivative(a), slope, atol=1e-9)
+    slope = (f.value(np, a + step) - f.value(np, a - step)) / (2.0 * step)
+    np.testing.assert_allclose(f.derivative(np, a), slope, atol=1e-9)
 
 
 def test_an_unknown_kernel_is_refused():
@@ -91,13 +99,13 @@ def test_eager_torch_is_right(dtype, scale):
 
 def _without_cubic_term(inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     dc, a, b = (inputs[name].astype(np.float64) for name in ("dc", "a", "b"))
-    s = gelu(a) / a
-    return {"da": dc * b * (s + gelu(a) * (1.0 - s) * C0)}
+    s = gelu(np, a) / a
+    return {"da": dc * b * (s + gelu(np, a) * (1.0 - s) * C0)}
 
 
 def _without_second_term(inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     dc, a, b = (inputs[name].astype(np.float64) for name in ("dc", "a", "b"))
-    return {"da": dc * b * gelu(a) / a}
+    return {"da": dc * b * gelu(np, a) / a}
 
 
 def _relu(inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 from geglu_kernels.grid import MAX_PROGRAMS, ceil_div
 from geglu_kernels.launch import largest_block
 from geglu_kernels.specs import KERNELS
+from geglu_tune.kernelsource import kernel_hash
 from geglu_tune.serving.index import Index, ask
 from geglu_tune.store import Store
 from geglu_tune.tiling import Source, Tiling, Workload
@@ -41,7 +43,9 @@ def test_an_answer_is_the_best_row_there_is_and_can_always_be_launched(rows, que
             for seed, (kernel, n, dtype, source, time_us, block_size) in enumerate(rows):
                 workload = Workload(kernel, (n,), dtype)
                 provenance = MEASURED if source is Source.MEASURED else VIRTUAL
-                keep_best(store, Tiling(block_size, 40), time_us, workload=workload, provenance=provenance, seed=seed)
+                provenance = replace(provenance, kernel_hash=kernel_hash(kernel))
+                tiling = Tiling(block_size, 40, form=KERNELS[kernel].forms[0])
+                keep_best(store, tiling, time_us, workload=workload, provenance=provenance, seed=seed)
                 place = (source is not Source.MEASURED, time_us)
                 model[kernel, n, dtype] = min(model.get((kernel, n, dtype), place), place)
         index = Index(str(path))

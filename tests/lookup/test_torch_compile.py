@@ -10,6 +10,7 @@ from torch import nn
 
 import geglu_tune
 from geglu_kernels import GEGLUMLP, GEGLUFunction, Tiling, functional, geglu_forward
+from geglu_kernels.specs import KERNELS
 from store.builders import keep_best
 
 # Torch's own tracer makes one while it traces.
@@ -110,13 +111,15 @@ def test_strides_and_shapes_are_what_the_operator_gives(graphs):
     torch.testing.assert_close(c, 2 * geglu_forward(a, a))
 
 
-@pytest.mark.parametrize("name", ["geglu_forward", "geglu_backward"])
-def test_the_operators_keep_the_rules_of_operators(name: str):
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_the_operators_keep_the_rules_of_operators(kernel: str):
     """Torch's own check: schema, fake tensors and tracing agree with what the operator does."""
     from geglu_kernels import operators
 
-    inputs = [torch.randn(3, 5) for _ in range(2 if name == "geglu_forward" else 3)]
-    operator = getattr(operators, name)
+    spec = KERNELS[kernel]
+    inputs = [torch.randn(3, 5) for _ in spec.inputs]
+    operator = (operators.FORWARD if spec.direction == "forward" else operators.BACKWARD)[spec.family]
     tests = ("test_schema", "test_faketensor")
-    torch.library.opcheck(operator, (*inputs, *operators.fields(Tiling(256, 2))), test_utils=tests)
+    tiling = Tiling(256, 2, form=spec.forms[0])
+    torch.library.opcheck(operator, (*inputs, *operators.fields(tiling)), test_utils=tests)
     torch.library.opcheck(operator, (*inputs, *operators.fields(None)), test_utils=tests)

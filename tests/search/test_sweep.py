@@ -7,7 +7,7 @@ import signal
 import pytest
 
 from fakes.runner import FAKE_DEVICE, FakeRunner
-from geglu_kernels.specs import KERNELS
+from geglu_kernels.specs import DEFAULT_KERNELS
 from geglu_tune.errors import GegluTuneError, UsageError
 from geglu_tune.heuristics import default_tiling
 from geglu_tune.plan import plan
@@ -363,7 +363,7 @@ def test_several_devices_find_what_one_finds(tmp_path, store):
 def test_a_study_begins_after_its_pilot(store):
     events = []
     sizes = [(65536, 11008), (1, 11008), (128, 11008), (8192, 11008)]
-    workloads = [Workload(kernel, size, "bf16") for kernel in KERNELS for size in sizes]
+    workloads = [Workload(kernel, size, "bf16") for kernel in DEFAULT_KERNELS for size in sizes]
     sweep(store, [FakeRunner(seconds_a_trial=0.002) for _ in range(4)], workloads, listen=events.append)
     ended = set()
     for event in events:

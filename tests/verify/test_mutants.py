@@ -7,8 +7,8 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from geglu_kernels.reference import C0, C1
-from geglu_kernels.specs import KERNELS
+from geglu_kernels.activations import C0, C1
+from geglu_kernels.specs import DEFAULT_KERNELS
 from geglu_tune.verify import mlp
 from geglu_tune.verify.verifying import kernel_deviations, mlp_deviations
 
@@ -84,14 +84,14 @@ MUTANTS = {
 
 
 def all_kernel_deviations(compute, dtype: str):
-    return [deviation for kernel in KERNELS for deviation in kernel_deviations(kernel, compute, dtype, seed=1)]
+    return [deviation for kernel in DEFAULT_KERNELS for deviation in kernel_deviations(kernel, compute, dtype, seed=1)]
 
 
 @pytest.mark.parametrize("mutant", list(MUTANTS))
 @pytest.mark.parametrize("dtype", ["bf16", "fp16", "fp32"])
 def test_a_wrong_kernel_passes_with_the_prs_atol_and_is_caught_here(mutant: str, dtype: str):
     compute = MUTANTS[mutant]
-    of_mlp = mlp_deviations(compute, dtype, seed=1)
+    of_mlp = mlp_deviations("geglu", compute, dtype, seed=1)
     assert max(deviation.atol for deviation in of_mlp) < PR_ATOL
     assert not all(deviation.ok for deviation in of_mlp)
     assert not all(deviation.ok for deviation in all_kernel_deviations(compute, dtype))
@@ -100,7 +100,7 @@ def test_a_wrong_kernel_passes_with_the_prs_atol_and_is_caught_here(mutant: str,
 @pytest.mark.parametrize("dtype", ["bf16", "fp16", "fp32"])
 def test_eager_arithmetic_is_right_in_both_ways(dtype: str):
     assert all(deviation.ok for deviation in all_kernel_deviations(mlp.eager, dtype))
-    assert {deviation.max_error for deviation in mlp_deviations(mlp.eager, dtype, seed=1)} == {0.0}
+    assert {deviation.max_error for deviation in mlp_deviations("geglu", mlp.eager, dtype, seed=1)} == {0.0}
 
 
 def test_the_eager_arithmetic_is_pytorchs():
@@ -124,5 +124,5 @@ def test_what_is_no_number_is_wrong(value: float):
         next(iter(outputs.values()))[7] = value
         return outputs
 
-    assert not all(deviation.ok for deviation in mlp_deviations(compute, "bf16", seed=1))
+    assert not all(deviation.ok for deviation in mlp_deviations("geglu", compute, "bf16", seed=1))
     assert not all(deviation.ok for deviation in all_kernel_deviations(compute, "bf16"))

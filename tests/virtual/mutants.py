@@ -125,6 +125,23 @@ def last_gradients_of_a_zero(
         tl.store(db_ptr + base + offsets, db.to(dc.dtype), mask=mask)
 
 
+@triton.jit
+def half_of_the_slope_of_silu(
+    dc_ptr, a_ptr, b_ptr, da_ptr, db_ptr, n, BLOCK_SIZE: tl.constexpr, FORM: tl.constexpr, LOOP_ORDER: tl.constexpr
+):
+    first, end, step = tile_span(n, BLOCK_SIZE, LOOP_ORDER)
+    for tile in range(first, end, step):
+        base = tile * BLOCK_SIZE
+        offsets = tl.arange(0, BLOCK_SIZE)
+        mask = offsets < n - base
+        dc = tl.load(dc_ptr + base + offsets, mask=mask, other=0.0).to(tl.float32)
+        a = tl.load(a_ptr + base + offsets, mask=mask, other=0.0).to(tl.float32)
+        b = tl.load(b_ptr + base + offsets, mask=mask, other=0.0)
+        d = tl.exp(a * -1.0) + 1.0
+        tl.store(da_ptr + base + offsets, (dc * b.to(tl.float32) / d).to(b.dtype), mask=mask)
+        tl.store(db_ptr + base + offsets, (dc * (a / d)).to(b.dtype), mask=mask)
+
+
 FORWARD = (
     half_of_the_output_unwritten,
     last_tile_skipped,

@@ -6,7 +6,7 @@ from functools import cache
 import numpy as np
 import pytest
 
-from geglu_kernels.specs import KERNELS, LOOP_ORDERS
+from geglu_kernels.specs import FAMILIES, KERNELS, LOOP_ORDERS
 from geglu_tune.devices.virtual.compiler import compile_kernel
 from geglu_tune.devices.virtual.correctness import check_program
 from geglu_tune.devices.virtual.execute import execute, numpy_dtype
@@ -24,8 +24,18 @@ ONE_OF_EACH = [
     for loop_order, multibuffer in zip(LOOP_ORDERS, (True, False), strict=True)
 ]
 SIZES = [
-    {"kernel": kernel, "dtype": "bf16", "block_size": block_size, "loop_order": loop_order, "multibuffer": multibuffer}
-    for kernel, block_sizes in (("geglu_forward", (256, 5120, 10240)), ("geglu_backward", (256, 5120)))
+    {
+        "kernel": kernel,
+        "dtype": "bf16",
+        "form": KERNELS[kernel].forms[0],
+        "block_size": block_size,
+        "loop_order": loop_order,
+        "multibuffer": multibuffer,
+    }
+    for kernel, block_sizes in (
+        *(("geglu_forward", (256, 5120, 10240)), ("geglu_backward", (256, 5120))),
+        *(("swiglu_forward", (256, 16384)), ("swiglu_backward", (256, 8192))),
+    )
     for block_size in block_sizes
     for loop_order, multibuffer in zip(LOOP_ORDERS, (False, True), strict=True)
 ]
@@ -91,6 +101,25 @@ def test_a_wrong_backward_kernel_is_rejected(function, dtype):
     found = check_program(compiled, "geglu_backward", dtype, 2048, UB_BYTES, seed=1)
     assert found is not None
     assert "da: " in found
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_a_wrong_swiglu_is_rejected(dtype):
+    compiled = mutant(mutants.half_of_the_slope_of_silu, kernel="swiglu_backward", dtype=dtype)
+    found = check_program(compiled, "swiglu_backward", dtype, 2048, UB_BYTES, seed=1)
+    assert found is not None
+    assert "da: " in found
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("direction", ["forward", "backward"])
+def test_one_familys_kernel_is_rejected_as_the_others(direction, dtype):
+    geglu, swiglu = (f"{family}_{direction}" for family in FAMILIES)
+    for kernel, form, other in ((geglu, "sigmoid", swiglu), (swiglu, "quotient", geglu)):
+        request = {"kernel": kernel, "dtype": dtype, "form": form, "block_size": 2816}
+        found = check_program(program(**request), other, dtype, 2816, UB_BYTES, seed=1)
+        assert found is not None
+        assert "elements beyond the bound" in found
 
 
 def test_what_a_wrong_kernel_left_unwritten_is_not_helped_by_what_was_there_before():

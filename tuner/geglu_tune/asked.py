@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from typing import TypedDict
 
-from geglu_kernels.specs import DTYPE_BYTES, KERNELS
+from geglu_kernels.specs import DTYPE_BYTES, FAMILIES, KERNELS
 from geglu_tune import models
 from geglu_tune.errors import UsageError
 
@@ -34,6 +34,11 @@ class TooLargeError(UsageError):
 
 def parse_kernel(text: str) -> str:
     return _one_of("kernel", text, KERNELS)
+
+
+def parse_family(text: str) -> str:
+    """A gated linear unit, of which the kernels are the passes."""
+    return _one_of("kernel", text, FAMILIES)
 
 
 def parse_dtype(text: str) -> str:

@@ -98,12 +98,12 @@ def default_tiling_of(kernel: str, n: int, vector_cores: int, ub_bytes: int) -> 
     from geglu_kernels.specs import KERNELS
 
     if ub_bytes == 0:
-        return default_gpu_tiling(n)
-    multiplier = KERNELS[kernel].liger_multiplier
-    ((fitting,),) = fit_tiles(ub_bytes * 8, _SAFETY_MARGIN, _DTYPE_BYTES, multiplier, ((n,),), (0,))
+        return default_gpu_tiling(kernel, n)
+    spec = KERNELS[kernel]
+    ((fitting,),) = fit_tiles(ub_bytes * 8, _SAFETY_MARGIN, _DTYPE_BYTES, spec.liger_multiplier, ((n,),), (0,))
     block_size = max(MIN_BLOCK, fitting)
     programs = max(1, min(vector_cores, ceil_div(n, block_size), MAX_PROGRAMS))
-    return Tiling(block_size, programs, multibuffer=True, form="tanh", loop_order="strided")
+    return Tiling(block_size, programs, multibuffer=True, form=spec.forms[0], loop_order="strided")
 
 
 def next_power_of_2(n: int) -> int:

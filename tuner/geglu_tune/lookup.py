@@ -37,7 +37,7 @@ def lookup(kernel: str, shape: int | Sequence[int], dtype: object, device: str |
     """The tiling to launch a kernel with: the tuned one, one tuned for the nearest size, or Liger's default.
 
     Args:
-        kernel: geglu_forward or geglu_backward.
+        kernel: geglu_forward, geglu_backward, swiglu_forward or swiglu_backward.
         shape: of any rank, or the number of elements; only their product matters.
         dtype: bf16, fp16, fp32, or torch's dtypes and their names.
         device: a SoC's name, or a Device. None is the accelerator that torch has initialised in this process, and

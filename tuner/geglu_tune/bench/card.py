@@ -33,7 +33,7 @@ def run(plan: Plan, accelerator: Accelerator, index: Index) -> Iterator[Outcome]
     clock = Clock(accelerator)
     for length in plan.lengths:
         shape = (plan.tokens(length), plan.intermediate)
-        question = Question(shape, plan.dtype, accelerator.identity.device, index)
+        question = Question(plan.family, shape, plan.dtype, accelerator.identity.device, index)
         providers: list[Provider] = []
         for name in plan.providers:
             try:

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from geglu_kernels.specs import KERNELS
 from geglu_tune.bench.curves import TORCH_NAMES, is_virtual
+from geglu_tune.bench.points import passes
 from geglu_tune.bench.records import Record, groups_of
 from geglu_tune.errors import GegluTuneError
 from geglu_tune.files import write_whole
@@ -34,7 +34,6 @@ _DASHES: dict[str, Any] = {
     "torch_compile": (0, (5, 1, 1, 1, 1, 1)),
 }
 _OTHER = ("#CC79A7", "x", "-")
-_PASSES = {"forward": ("geglu_forward",), "backward": ("geglu_backward",), "full": ("geglu_forward", "geglu_backward")}
 _WIDTH, _HEIGHT = 4.6, 3.4
 
 
@@ -92,7 +91,7 @@ def gbps(record: Record) -> list[float]:
     if not record.kernel_only or record.metric_name != "speed":
         raise ValueError("only the time of a bare kernel is a bandwidth")
     dtype = {name: dtype for dtype, name in TORCH_NAMES.items()}[config["dtype"]]
-    kernels = [KERNELS[name] for name in _PASSES[record.kernel_operation_mode]]
+    kernels = passes(record.kernel_name, record.kernel_operation_mode)
     return [
         sum(kernel.bytes_moved(int(config["bsz"] * x * config["intermediate_size"]), dtype) for kernel in kernels)
         / milliseconds

@@ -14,6 +14,8 @@ from geglu_tune.tiling import Source
 
 X_NAME, X_LABEL = "T", "sequence length"
 TORCH_NAMES = {"bf16": "torch.bfloat16", "fp16": "torch.float16", "fp32": "torch.float32"}
+_HIDDEN_ACT = {"geglu": "gelu_pytorch_tanh", "swiglu": "silu"}
+"""What transformers calls the activation."""
 UNRANKED = 0.05
 """Differences below this are none where one side is a single sample."""
 
@@ -32,7 +34,7 @@ def records_of(points: Sequence[Point], plan: Plan, device: str, source: Source)
         ]
         records.append(
             Record(
-                kernel_name="geglu",
+                kernel_name=plan.family,
                 kernel_provider=provider,
                 metric_name=metric,
                 metric_unit=UNITS[metric],
@@ -75,7 +77,7 @@ def _config(plan: Plan, source: Source) -> str:
         "bsz": plan.batch,
         "hidden_size": plan.hidden,
         "intermediate_size": plan.intermediate,
-        "hidden_act": "gelu_pytorch_tanh",
+        "hidden_act": _HIDDEN_ACT[plan.family],
         "dtype": TORCH_NAMES[plan.dtype],
         "source": source.value,
         "samples": plan.samples,

@@ -4,16 +4,25 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from geglu_kernels.specs import FAMILIES, KernelSpec
+
 PROVIDERS = ("huggingface", "liger", "default", "tuned", "torch_compile")
 MODES = ("forward", "backward", "full")
 METRICS = ("speed", "memory")
 UNITS = {"speed": "ms", "memory": "MB"}
 
 
+def passes(family: str, mode: str) -> tuple[KernelSpec, ...]:
+    """The kernels that a mode runs."""
+    forward, backward = FAMILIES[family]
+    return {"forward": (forward,), "backward": (backward,), "full": (forward, backward)}[mode]
+
+
 @dataclass(frozen=True, slots=True)
 class Plan:
     """Which curves to take."""
 
+    family: str
     lengths: tuple[int, ...]
     """T: tokens of a sequence."""
     batch: int

@@ -1,4 +1,4 @@
-"""Who computes GEGLU: each provider as a differentiable function (a, b) -> c on torch tensors."""
+"""Who computes a gated linear unit: each provider as a differentiable function (a, b) -> c on torch tensors."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from geglu_kernels.autograd import GEGLUFunction
+from geglu_kernels.autograd import GEGLUFunction, SwiGLUFunction
+from geglu_kernels.specs import FAMILIES
 from geglu_tune.heuristics import default_tiling
+from geglu_tune.integrations.liger import FUNCTIONS as LIGER_FUNCTION
 from geglu_tune.serving.index import Index, ask
 from geglu_tune.tiling import Device, Tiling, Workload
 
@@ -22,8 +24,9 @@ class ProviderMissingError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What a provider is asked for: GEGLU of tensors of that shape on a device."""
+    """What a provider is asked for: a gated linear unit of tensors of that shape on a device."""
 
+    family: str
     shape: tuple[int, int]
     """Tokens and intermediate size."""
     dtype: str
@@ -48,7 +51,7 @@ def open_provider(name: str, question: Question) -> Provider:
 
 
 class MLP(nn.Module):
-    """down(activation(gate(x), up(x))), as in the models that use GEGLU; the activation may be exchanged."""
+    """down(activation(gate(x), up(x))), as in the models that use one; the activation may be exchanged."""
 
     def __init__(self, hidden: int, intermediate: int, activation: Activation) -> None:
         super().__init__()
@@ -62,26 +65,31 @@ class MLP(nn.Module):
         return y
 
 
-def eager(a: Tensor, b: Tensor) -> Tensor:
+def eager_geglu(a: Tensor, b: Tensor) -> Tensor:
     """As transformers computes it, with gelu_pytorch_tanh."""
     return nn.functional.gelu(a, approximate="tanh") * b
 
 
+def eager_swiglu(a: Tensor, b: Tensor) -> Tensor:
+    """As transformers computes it, with silu."""
+    return nn.functional.silu(a) * b
+
+
 def _huggingface(question: Question) -> Provider:
-    return Provider("huggingface", eager)
+    return Provider("huggingface", _EAGER[question.family])
 
 
 def _liger(question: Question) -> Provider:
     try:
-        from liger_kernel.ops import LigerGELUMulFunction
+        import liger_kernel.ops as liger
     except ImportError as error:
         raise ProviderMissingError(f"liger-kernel does not load ({error}): pip install liger-kernel") from error
-    return Provider("liger", LigerGELUMulFunction.apply)
+    return Provider("liger", getattr(liger, LIGER_FUNCTION[question.family]).apply)
 
 
 def _default(question: Question) -> Provider:
     forward, backward = (default_tiling(workload, question.device) for workload in _workloads(question))
-    return Provider("default", _ours(forward, backward))
+    return Provider("default", _ours(question.family, forward, backward))
 
 
 def _tuned(question: Question) -> Provider:
@@ -92,25 +100,27 @@ def _tuned(question: Question) -> Provider:
             raise ProviderMissingError(f"{answer.reason}: run `geglu-tune sweep` for {workload.shape_text}")
     nearest = [f"{answer.tuned_n} elements" for answer in served if answer.origin == "nearest"]
     note = f"not tuned for this size but for {' and '.join(dict.fromkeys(nearest))}" if nearest else ""
-    return Provider("tuned", _ours(*served), note)
+    return Provider("tuned", _ours(question.family, *served), note)
 
 
 def _torch_compile(question: Question) -> Provider:
-    return Provider("torch_compile", torch.compile(eager))
+    return Provider("torch_compile", torch.compile(_EAGER[question.family]))
 
 
-def _ours(forward: Tiling, backward: Tiling) -> Activation:
+def _ours(family: str, forward: Tiling, backward: Tiling) -> Activation:
     def activation(a: Tensor, b: Tensor) -> Tensor:
-        c: Tensor = GEGLUFunction.apply(a, b, forward, backward)  # type: ignore[no-untyped-call]
+        c: Tensor = _OURS[family].apply(a, b, forward, backward)  # type: ignore[no-untyped-call]
         return c
 
     return activation
 
 
 def _workloads(question: Question) -> list[Workload]:
-    return [Workload(kernel, question.shape, question.dtype) for kernel in ("geglu_forward", "geglu_backward")]
+    return [Workload(spec.name, question.shape, question.dtype) for spec in FAMILIES[question.family]]
 
 
+_EAGER = {"geglu": eager_geglu, "swiglu": eager_swiglu}
+_OURS = {"geglu": GEGLUFunction, "swiglu": SwiGLUFunction}
 _OPENERS = {
     "huggingface": _huggingface,
     "liger": _liger,

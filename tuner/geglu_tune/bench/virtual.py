@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import closing
 
-from geglu_tune.bench.points import Missing, Note, Outcome, Plan, Point
+from geglu_tune.bench.points import Missing, Note, Outcome, Plan, Point, passes
 from geglu_tune.devices.virtual.runner import VirtualRunner
 from geglu_tune.heuristics import default_tiling
 from geglu_tune.serving.index import Index, ask
 from geglu_tune.tiling import Status, Tiling, Workload
 
-_KERNELS = {"forward": ("geglu_forward",), "backward": ("geglu_backward",), "full": ("geglu_forward", "geglu_backward")}
 _NO_KERNEL = "only compiled kernels can be timed without a card"
 
 
@@ -30,21 +29,21 @@ def run(plan: Plan, soc: str, jobs: int, index: Index) -> Iterator[Outcome]:
 def _times(plan: Plan, runner: VirtualRunner, index: Index, provider: str, length: int) -> Iterator[Outcome]:
     for mode in plan.modes:
         total = 0.0
-        for kernel in _KERNELS[mode]:
-            workload = Workload(kernel, (plan.tokens(length), plan.intermediate), plan.dtype)
+        for spec in passes(plan.family, mode):
+            workload = Workload(spec.name, (plan.tokens(length), plan.intermediate), plan.dtype)
             tiling: Tiling = default_tiling(workload, runner.device)
             if provider == "tuned":
-                served = index.answer(ask(kernel, workload.shape, plan.dtype, runner.device))
+                served = index.answer(ask(spec.name, workload.shape, plan.dtype, runner.device))
                 if served.origin == "default":
                     reason = f"{served.reason}: run `geglu-tune sweep` for {workload.shape_text}"
                     yield Missing(provider, length, reason)
                     return
                 if served.origin == "nearest":
-                    yield Note(provider, length, f"{kernel} is {served.reason}")
+                    yield Note(provider, length, f"{spec.name} is {served.reason}")
                 tiling = served.replace()
             (measurement,) = runner.run(workload, [tiling])
             if measurement.status is not Status.OK or measurement.time_us is None:
-                yield Missing(provider, length, f"{kernel}: {measurement.status.value}, {measurement.reason}")
+                yield Missing(provider, length, f"{spec.name}: {measurement.status.value}, {measurement.reason}")
                 return
             total += measurement.time_us / 1000
         yield Point(provider, mode, "speed", length, total, total, total)

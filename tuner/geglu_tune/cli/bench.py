@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from geglu_tune.asked import parse_dtype
+from geglu_kernels.specs import FAMILIES
+from geglu_tune.asked import parse_dtype, parse_family
 from geglu_tune.bench.points import METRICS, MODES, PROVIDERS, Missing, Note, Outcome, Plan, Point
 from geglu_tune.cli.options import DbOption, DebugOption, ExitStatus, Format
 from geglu_tune.cli.say import say
@@ -26,6 +27,7 @@ _LEAST_SAMPLES = 20
 
 
 def bench(
+    kernel: Annotated[str, typer.Option(help=f"{' or '.join(FAMILIES)}.")] = next(iter(FAMILIES)),
     mode: Annotated[list[str] | None, typer.Option(help="forward, backward or full (default: all).")] = None,
     metric: Annotated[list[str] | None, typer.Option(help="speed or memory (default: both).")] = None,
     provider: Annotated[list[str] | None, typer.Option(help=f"One of {', '.join(PROVIDERS)} (default: all).")] = None,
@@ -48,7 +50,7 @@ def bench(
     db: DbOption = None,
     debug: DebugOption = False,
 ) -> int:
-    """Time GEGLU and take its memory, one provider beside the other, as the tables of Liger-Kernel's PR #1031.
+    """Time GEGLU or SwiGLU and take its memory, all providers side by side, as the tables of Liger-Kernel's PR #1031.
 
     A table says what it is of: whole MLPs or, with --kernel-only, the bare kernels, which is all that the virtual
     device can time.
@@ -56,6 +58,7 @@ def bench(
     if form not in (Format.TABLE, Format.JSON):
         raise UsageError(f"bench prints a table or json, not {form.value}")
     plan = Plan(
+        family=parse_family(kernel),
         lengths=tuple(dict.fromkeys(length or _LENGTHS)),
         batch=batch,
         hidden=hidden,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from geglu_kernels.specs import LOOP_ORDERS
+from geglu_kernels.specs import KERNELS, LOOP_ORDERS
 from geglu_tune.asked import parse_dtype, parse_kernel, parse_shape
 from geglu_tune.cli.options import DebugOption, ExitStatus, JsonOption
 from geglu_tune.cli.say import say
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def explain(
-    kernel: Annotated[str, typer.Argument(metavar="KERNEL", help="geglu_forward or geglu_backward.")],
+    kernel: Annotated[str, typer.Argument(metavar="KERNEL", help=f"One of {', '.join(KERNELS)}.")],
     dtype: Annotated[str, typer.Option(help="bf16, fp16 or fp32.")] = "bf16",
     block_size: Annotated[
         int | None, typer.Option(min=1, help="Elements a tile (default: what Liger's formula gives).")
@@ -31,7 +31,9 @@ def explain(
     programs: Annotated[
         int | None, typer.Option(min=1, help="Grid size (default: one a vector core, or a tile).")
     ] = None,
-    form: Annotated[str, typer.Option(help="How the kernel's arithmetic is written, such as sigmoid.")] = "tanh",
+    form: Annotated[
+        str | None, typer.Option(help="How the kernel's arithmetic is written (default: as in Liger-Kernel).")
+    ] = None,
     loop_order: Annotated[str, typer.Option(help="strided or contiguous.")] = LOOP_ORDERS[0],
     no_multibuffer: Annotated[bool, typer.Option("--no-multibuffer", help="One buffer a tile.")] = False,
     device: Annotated[str, typer.Option(help="auto or virtual:Ascend910B4.")] = "auto",

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from geglu_kernels.specs import KERNELS
+from geglu_kernels.specs import DEFAULT_KERNELS, KERNELS
 from geglu_tune import models
 from geglu_tune.asked import parse_dtype, parse_kernel, parse_model, parse_shape
 from geglu_tune.cli import options
@@ -31,7 +31,7 @@ def sweep(
         list[str] | None, typer.Option(help="bf16, fp16 or fp32; may be repeated. (default: bf16)")
     ] = None,
     kernel: Annotated[
-        list[str] | None, typer.Option(help="geglu_forward or geglu_backward; may be repeated. (default: both)")
+        list[str] | None, typer.Option(help=f"One of {', '.join(KERNELS)}; may be repeated. (default: GEGLU's both)")
     ] = None,
     shape: Annotated[
         list[str] | None,
@@ -75,7 +75,7 @@ def sweep(
     """
     asked = [
         Workload(one_kernel, one_shape, one_dtype)
-        for one_kernel in map(parse_kernel, kernel or KERNELS)
+        for one_kernel in map(parse_kernel, kernel or DEFAULT_KERNELS)
         for one_dtype in map(parse_dtype, dtype or ["bf16"])
         for one_shape in _shapes(shape or [], model or [])
     ]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from geglu_kernels.specs import DTYPE_BYTES, KERNELS
+from geglu_kernels.specs import DEFAULT_KERNELS, DTYPE_BYTES
 from geglu_tune.asked import parse_dtype, parse_kernel
 from geglu_tune.cli.options import DebugOption, ExitStatus, JsonOption
 from geglu_tune.cli.say import say
@@ -24,7 +24,9 @@ _SEED = 0
 
 
 def verify(
-    kernel: Annotated[list[str] | None, typer.Option(help="Only this kernel; the MLP needs both.")] = None,
+    kernel: Annotated[
+        list[str] | None, typer.Option(help="Only this kernel (default: GEGLU's both); an MLP needs both of a kind.")
+    ] = None,
     dtype: Annotated[list[str] | None, typer.Option(help="bf16, fp16 or fp32 (default: all).")] = None,
     device: Annotated[str, typer.Option(help="auto, npu:0, cuda:0 or virtual:Ascend910B4.")] = "auto",
     as_json: JsonOption = False,
@@ -34,7 +36,7 @@ def verify(
 
     Ends with status 1 where a tensor is further than it may be.
     """
-    kernels = list(dict.fromkeys(map(parse_kernel, kernel or KERNELS)))
+    kernels = list(dict.fromkeys(map(parse_kernel, kernel or DEFAULT_KERNELS)))
     dtypes = list(dict.fromkeys(map(parse_dtype, dtype or DTYPE_BYTES)))
     opener, name = _opener(device)
 

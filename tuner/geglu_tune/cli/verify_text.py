@@ -26,8 +26,10 @@ def print_findings(findings: Sequence[Finding], device: str) -> None:
     if not console.is_terminal:
         console.width = _WIDE
     ordered = sorted(findings, key=lambda finding: finding.level, reverse=True)
-    for (level, dtype), group in groupby(ordered, lambda finding: (finding.level, finding.dtype)):
-        console.print(Text(f"{dtype} on {device}: {_AGAINST[level]}", style="bold"))
+    for (level, dtype, family), group in groupby(
+        ordered, lambda finding: (finding.level, finding.dtype, finding.family)
+    ):
+        console.print(Text(f"{family} in {dtype} on {device}: {_AGAINST[level]}", style="bold"))
         console.print(_table(list(group)))
         console.print()
     dtypes = dict.fromkeys(finding.dtype for finding in findings)

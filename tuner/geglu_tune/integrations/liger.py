@@ -1,8 +1,8 @@
-"""Makes Liger-Kernel's GEGLU launch the tuned kernels.
+"""Makes Liger-Kernel's GEGLU and SwiGLU launch the tuned kernels.
 
-Liger's autograd function, whoever has imported it, finds geglu_forward and geglu_backward in its own module at every
-call: these two are replaced there, and in the packages that hand them on. Nothing else is touched: SwiGLU and the rest
-ask Liger's strategy function as before, and so does GEGLU for what has not been tuned.
+Liger's autograd functions, whoever has imported them, find geglu_forward, geglu_backward and SwiGLU's two in their own
+modules at every call: these are replaced there, and in the packages that hand them on. Nothing else is touched: the
+other operators ask Liger's strategy function as before, and so do these for what has not been tuned.
 """
 
 from __future__ import annotations
@@ -19,10 +19,13 @@ from geglu_tune.lookup import lookup
 TESTED = ("0.8.5",)
 """Versions of liger-kernel whose modules are known to be as is assumed here."""
 
-ASCEND = "liger_kernel.ops.backends._ascend.ops.geglu"
-CUDA = "liger_kernel.ops.geglu"
+FUNCTIONS = {"geglu": "LigerGELUMulFunction", "swiglu": "LigerSiLUMulFunction"}
+"""Liger's autograd function of each family, in `liger_kernel.ops`."""
+
+ASCEND = "liger_kernel.ops.backends._ascend.ops"
+CUDA = "liger_kernel.ops"
 """Also what Liger falls back to on an NPU where its Ascend operators cannot be imported."""
-_HANDED_ON_BY = ("liger_kernel.ops", "liger_kernel.ops.backends._ascend.ops")
+_HANDED_ON_BY = (CUDA, ASCEND)
 
 Function = Callable[..., Any]
 
@@ -31,11 +34,11 @@ _replaced: list[tuple[Any, str, Function]] = []
 
 
 def install() -> None:
-    """Have Liger's GEGLU run the tuned launch where there is a tuning, on NPUs and GPUs; twice is once.
+    """Have Liger's GEGLU and SwiGLU run the tuned launch where there is a tuning, on NPUs and GPUs; twice is once.
 
     What is tuned is looked up by kernel, shape, dtype and device at each call (see `geglu_tune.lookup`). Where the
-    answer would be a default, and for tensors that are empty, on a CPU or unlike each other, Liger's own function is
-    called as ever.
+    answer would be a default, for tensors that are empty, on a CPU or unlike each other, and for SwiGLU with a
+    multiplier, Liger's own function is called as ever.
 
     Raises:
         GegluTuneError: liger-kernel is not installed, in another version than the tested ones, or has chosen operators
@@ -44,13 +47,11 @@ def install() -> None:
     if _replaced:
         return
     _check_version()
-    # Liger chooses its operators by what the machine has and what can be imported on it: ask what it chose.
-    chosen = importlib.import_module("liger_kernel.ops").LigerGELUMulFunction.__module__
-    if chosen not in _ADAPTED:
-        raise GegluTuneError(f"Liger-Kernel runs the GEGLU of {chosen} here, which geglu-tune cannot replace")
-    module = importlib.import_module(chosen)
-    for name, function in _ADAPTED[chosen](module.geglu_forward, module.geglu_backward).items():
-        _replace_everywhere(module, name, function)
+    modules = {family: _chosen(family) for family in FUNCTIONS}
+    for family, (package, module) in modules.items():
+        ours = _ADAPTED[package](family, getattr(module, f"{family}_forward"), getattr(module, f"{family}_backward"))
+        for name, function in ours.items():
+            _replace_everywhere(module, name, function)
 
 
 def uninstall() -> None:
@@ -58,6 +59,15 @@ def uninstall() -> None:
     while _replaced:
         module, name, original = _replaced.pop()
         setattr(module, name, original)
+
+
+def _chosen(family: str) -> tuple[str, Any]:
+    """The package whose operator Liger has chosen on this machine, by what it has and what can be imported on it."""
+    function = getattr(importlib.import_module("liger_kernel.ops"), FUNCTIONS[family])
+    package, _, name = function.__module__.rpartition(".")
+    if package not in _ADAPTED or name != family:
+        raise GegluTuneError(f"Liger-Kernel runs {function.__module__} here, which geglu-tune cannot replace")
+    return package, importlib.import_module(function.__module__)
 
 
 def _check_version() -> None:
@@ -79,34 +89,35 @@ def _replace_everywhere(module: Any, name: str, function: Function) -> None:
             _replaced.append((place, name, original))
 
 
-def _as_ascend(forward: Function, backward: Function) -> dict[str, Function]:
-    """geglu_forward(a, b) -> c; geglu_backward(a, b, dc) -> (da, db)."""
+def _as_ascend(family: str, forward: Function, backward: Function) -> dict[str, Function]:
+    """Forward (a, b) -> c; backward (a, b, dc) -> (da, db). On a GPU SwiGLU also takes a multiplier of a, mostly 1."""
     from geglu_kernels import functional
 
-    def geglu_forward(a: Any, b: Any) -> Any:
-        tiling = _tuned("geglu_forward", a, b)
-        return forward(a, b) if tiling is None else functional.geglu_forward(a, b, tiling=tiling)
+    def tuned_forward(a: Any, b: Any, *multiplier: float) -> Any:
+        tiling = _tuned(f"{family}_forward", a, b) if multiplier in _NONE else None
+        return forward(a, b, *multiplier) if tiling is None else functional.forward(family, a, b, tiling)
 
-    def geglu_backward(a: Any, b: Any, dc: Any) -> Any:
-        tiling = _tuned("geglu_backward", a, b, dc)
-        return backward(a, b, dc) if tiling is None else functional.geglu_backward(dc, a, b, tiling=tiling)
+    def tuned_backward(a: Any, b: Any, dc: Any, *multiplier: float) -> Any:
+        tiling = _tuned(f"{family}_backward", a, b, dc) if multiplier in _NONE else None
+        return backward(a, b, dc, *multiplier) if tiling is None else functional.backward(family, dc, a, b, tiling)
 
-    return {"geglu_forward": geglu_forward, "geglu_backward": geglu_backward}
+    return {f"{family}_forward": tuned_forward, f"{family}_backward": tuned_backward}
 
 
-def _as_cuda(forward: Function, backward: Function) -> dict[str, Function]:
+def _as_cuda(family: str, forward: Function, backward: Function) -> dict[str, Function]:
     """As on Ascend, but Liger's forward there returns its inputs, too.
 
     It returns them with two dimensions, and they are kept for the backward pass; that one has to find the shape that
     was tuned, even where the forward pass was Liger's own.
     """
-    ascend = _as_ascend(forward, backward)
+    ascend = _as_ascend(family, forward, backward)
+    name = f"{family}_forward"
 
-    def geglu_forward(a: Any, b: Any) -> Any:
-        returned = ascend["geglu_forward"](a, b)
+    def tuned_forward(a: Any, b: Any, *multiplier: float) -> Any:
+        returned = ascend[name](a, b, *multiplier)
         return a, b, returned[2] if isinstance(returned, tuple) else returned
 
-    return {"geglu_forward": geglu_forward, "geglu_backward": ascend["geglu_backward"]}
+    return {**ascend, name: tuned_forward}
 
 
 def _tuned(kernel: str, first: Any, *others: Any) -> Any:
@@ -122,4 +133,5 @@ def _tuned(kernel: str, first: Any, *others: Any) -> Any:
     return None if served.origin == "default" else served
 
 
+_NONE = ((), (1.0,))
 _ADAPTED = {ASCEND: _as_ascend, CUDA: _as_cuda}

@@ -1,6 +1,7 @@
-"""A GEGLU MLP in NumPy, with the GEGLU of whoever is asked: matrix products in fp32, each result rounded to the dtype.
+"""An MLP in NumPy, with the gated linear unit of whoever is asked.
 
-As PyTorch's eager MLP on a device whose matrix products accumulate in fp32, so that two of them differ by GEGLU alone.
+Matrix products are in fp32, and each result is rounded to the dtype: as PyTorch's eager MLP on a device whose matrix
+products accumulate in fp32, so that two of them differ by that unit alone.
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from geglu_kernels.reference import C0, C1
+from geglu_kernels.activations import ACTIVATIONS
+from geglu_kernels.specs import KERNELS
 
 Array = NDArray[Any]
 Compute = Callable[[str, Mapping[str, Array]], dict[str, Array]]
@@ -49,13 +51,13 @@ def draw(seed: int, tokens: int, hidden: int, intermediate: int, dtype: np.dtype
     )
 
 
-def run(weights: Weights, compute: Compute) -> dict[str, Array]:
+def run(weights: Weights, family: str, compute: Compute) -> dict[str, Array]:
     """The output and the gradients of the weights and of the input, by name."""
     gate, up = _product(weights.x, weights.gate.T), _product(weights.x, weights.up.T)
-    c = compute("geglu_forward", {"a": gate.ravel(), "b": up.ravel()})["c"].reshape(gate.shape)
+    c = compute(f"{family}_forward", {"a": gate.ravel(), "b": up.ravel()})["c"].reshape(gate.shape)
     dc = _product(weights.dy, weights.down)
     inputs = {"dc": dc.ravel(), "a": gate.ravel(), "b": up.ravel()}
-    da, db = (gradient.reshape(gate.shape) for gradient in compute("geglu_backward", inputs).values())
+    da, db = (gradient.reshape(gate.shape) for gradient in compute(f"{family}_backward", inputs).values())
     through_gate, through_up = _product(da, weights.gate), _product(db, weights.up)
     values = (
         _product(c, weights.down.T),
@@ -68,18 +70,18 @@ def run(weights: Weights, compute: Compute) -> dict[str, Array]:
 
 
 def eager(kernel: str, inputs: Mapping[str, Array]) -> dict[str, Array]:
-    """GEGLU as PyTorch computes it: one operation after the other, each in fp32 and rounded to the dtype."""
+    """The kernel as PyTorch computes it: one operation after the other, each in fp32 and rounded to the dtype."""
     dtype = inputs["a"].dtype
+    spec = KERNELS[kernel]
+    f = ACTIVATIONS[spec.family]
     x = {name: values.astype(np.float32) for name, values in inputs.items()}
-    two_z = x["a"] * (np.float32(C0) + np.float32(C1) * x["a"] * x["a"])
     with np.errstate(over="ignore"):
-        s = 1 / (1 + np.exp(-two_z))
-    gelu = (x["a"] * s).astype(dtype).astype(np.float32)
-    if kernel == "geglu_forward":
-        return {"c": (gelu * x["b"]).astype(dtype)}
-    slope = s + x["a"] * s * (1 - s) * (np.float32(C0) + 3 * np.float32(C1) * x["a"] * x["a"])
-    d_gelu = (x["dc"] * x["b"]).astype(dtype).astype(np.float32)
-    return {"da": (d_gelu * slope).astype(dtype), "db": (x["dc"] * gelu).astype(dtype)}
+        gate = f.value(np, x["a"]).astype(dtype).astype(np.float32)
+        if spec.direction == "forward":
+            return {"c": (gate * x["b"]).astype(dtype)}
+        slope = f.derivative(np, x["a"])
+    d_gate = (x["dc"] * x["b"]).astype(dtype).astype(np.float32)
+    return {"da": (d_gate * slope).astype(dtype), "db": (x["dc"] * gate).astype(dtype)}
 
 
 def _product(left: Array, right: Array) -> Array:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from geglu_kernels.reference import check, reference
-from geglu_kernels.specs import KERNELS
+from geglu_kernels.specs import FAMILIES, KERNELS
 from geglu_tune.verify import mlp
 from geglu_tune.verify.computing import numpy_dtype
 from geglu_tune.verify.measures import Deviation, against_eager, against_truth
@@ -31,24 +31,31 @@ class Finding:
 
     level: str
     """kernel or MLP."""
+    family: str
     kernel: str
+    """Empty of an MLP."""
     dtype: str
     form: str
     deviation: Deviation
 
 
 def verify(open_compute: Opener, kernels: Iterable[str], dtypes: Iterable[str], seed: int) -> Iterator[Finding]:
-    """All forms of the kernels; the MLP where both kernels are asked for, as its gradients need both."""
-    kernels = list(kernels)
+    """All forms of the kernels; the MLP in those of a family whose two kernels are asked for, as its gradients need
+    both."""
+    families: dict[str, list[str]] = {}
+    for kernel in kernels:
+        families.setdefault(KERNELS[kernel].family, []).append(kernel)
     for dtype in dtypes:
-        for form in KERNELS[kernels[0]].forms_of(dtype):
-            compute = open_compute(dtype, form)
-            for kernel in kernels:
-                for deviation in kernel_deviations(kernel, compute, dtype, seed):
-                    yield Finding("kernel", kernel, dtype, form, deviation)
-            if len(kernels) > 1:
-                for deviation in mlp_deviations(compute, dtype, seed):
-                    yield Finding("MLP", "", dtype, form, deviation)
+        for family, asked in families.items():
+            for form in dict.fromkeys(form for kernel in asked for form in KERNELS[kernel].forms_of(dtype)):
+                having = [kernel for kernel in asked if form in KERNELS[kernel].forms]
+                compute = open_compute(dtype, form)
+                for kernel in having:
+                    for deviation in kernel_deviations(kernel, compute, dtype, seed):
+                        yield Finding("kernel", family, kernel, dtype, form, deviation)
+                if len(having) == len(FAMILIES[family]):
+                    for deviation in mlp_deviations(family, compute, dtype, seed):
+                        yield Finding("MLP", family, "", dtype, form, deviation)
 
 
 def kernel_deviations(kernel: str, compute: Compute, dtype: str, seed: int) -> list[Deviation]:
@@ -66,10 +73,10 @@ def kernel_deviations(kernel: str, compute: Compute, dtype: str, seed: int) -> l
     ]
 
 
-def mlp_deviations(compute: Compute, dtype: str, seed: int, *, scaled: bool = True) -> list[Deviation]:
+def mlp_deviations(family: str, compute: Compute, dtype: str, seed: int, *, scaled: bool = True) -> list[Deviation]:
     """The output and every gradient of an MLP against PyTorch's eager one."""
     weights = mlp.draw(seed, TOKENS, HIDDEN, INTERMEDIATE, numpy_dtype(dtype), scaled=scaled)
-    ours, eager = mlp.run(weights, compute), mlp.run(weights, mlp.eager)
+    ours, eager = mlp.run(weights, family, compute), mlp.run(weights, family, mlp.eager)
     return [
         against_eager(name, ours[name].astype(np.float64), eager[name].astype(np.float64), dtype)
         for name in mlp.TENSORS

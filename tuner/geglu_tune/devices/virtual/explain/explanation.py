@@ -79,13 +79,14 @@ def tiling_of(
     block_size: int | None,
     programs: int | None,
     multibuffer: bool,
-    form: str,
+    form: str | None,
     loop_order: str,
 ) -> Tiling:
     """A tiling with the default's BLOCK_SIZE, and a program on every core that a tile is left for, where not told."""
-    block = block_size or default_tiling(workload, device).block_size
+    default = default_tiling(workload, device)
+    block = block_size or default.block_size
     every = min(device.vector_cores, ceil_div(workload.n, block))
-    return Tiling(block, programs or every, multibuffer, form, loop_order)
+    return Tiling(block, programs or every, multibuffer, form or default.form, loop_order)
 
 
 def explain(soc: str, workload: Workload, tiling: Tiling) -> Explanation | Refusal:

@@ -26,7 +26,7 @@ def default_database_path() -> str:
 
 
 def shipped_database_path() -> str:
-    """The results that come with geglu-tune; there may be none."""
+    """The results that come with geglu-tune."""
     return os.path.join(os.path.dirname(__file__), "shipped.db")
 
 

@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from geglu_kernels.specs import KERNELS
 from geglu_tune.asked import parse_dtype, parse_kernel, parse_shape, parse_soc
 from geglu_tune.cli.options import DbOption, DebugOption, ExitStatus, JsonOption
 from geglu_tune.cli.say import say
+from geglu_tune.paths import shipped_database_path
 from geglu_tune.printable import printable
 from geglu_tune.tiling import Workload
 
@@ -21,7 +23,7 @@ DEFAULT_DEVICE = "Ascend910B4"
 
 
 def lookup(
-    kernel: Annotated[str, typer.Argument(help="geglu_forward or geglu_backward.")],
+    kernel: Annotated[str, typer.Argument(help=f"One of {', '.join(KERNELS)}.")],
     shape: Annotated[str, typer.Argument(help="Such as 8192x11008.")],
     dtype: Annotated[str, typer.Option(help="bf16, fp16 or fp32.")] = "bf16",
     device: Annotated[str, typer.Option(help="The device's SoC.")] = DEFAULT_DEVICE,
@@ -59,4 +61,6 @@ def _where(served: ServedTiling) -> str:
     if served.row is None:
         return ""
     row = served.row
+    if row["database"] == shipped_database_path():
+        return "\nfrom the results that come with geglu-tune"
     return f"\nfrom trial {row['trial_number']} of study {row['study_id']} in {printable(str(row['database']))}"

@@ -70,7 +70,8 @@ class Index:
         self._asked_for = named is not None or "GEGLU_TUNE_DB" in os.environ
         url = os.environ.get("GEGLU_TUNE_URL")
         copy = service_copy_path(url) if url else None
-        self._optional = [path for path in (copy, shipped_database_path()) if path is not None]
+        shipped = None if os.environ.get("GEGLU_TUNE_SHIPPED") == "0" else shipped_database_path()
+        self._optional = [path for path in (copy, shipped) if path is not None]
         """What need not be there."""
         self._paths = list(self._optional)
         try:

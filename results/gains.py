@@ -1,0 +1,126 @@
+"""How many times as fast the tuned tilings are as the default ones: the tables and the picture of docs/results.md.
+
+    python results/gains.py            # print the tables
+    python results/gains.py --write    # renew docs/results.md and docs/results.png
+
+A gain within a study's regret bound counts as none.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Sequence
+from itertools import product
+from statistics import median
+
+from reproduce import RESULTS, read
+
+from geglu_kernels.specs import DTYPE_BYTES, KERNELS
+from geglu_tune.files import write_whole
+from geglu_tune.socs import SOCS
+from geglu_tune.store.records import Contents
+
+SHOWN = "Ascend910B4"
+BANDS = (
+    ("up to 1e5", 0, 1e5),
+    ("to 1e6", 1e5, 1e6),
+    ("to 1e7", 1e6, 1e7),
+    ("to 1e8", 1e7, 1e8),
+    ("above", 1e8, math.inf),
+)
+"""Elements, more than the first number and no more than the second."""
+LARGE = BANDS[-1]
+PAGE = RESULTS.parent / "docs" / "results.md"
+PICTURE = PAGE.with_suffix(".png")
+START, END = "<!-- written by results/gains.py --write -->", "<!-- end of what gains.py writes -->"
+_COLOURS = {"bf16": "#0072B2", "fp16": "#D55E00", "fp32": "#009E73"}
+_MARKERS = {"bf16": "o", "fp16": "^", "fp32": "s"}
+
+
+def main() -> None:
+    text = tables()
+    print(text)
+    if sys.argv[1:] == ["--write"]:
+        page = PAGE.read_text("utf-8")
+        before, after = page.split(START)[0], page.split(END)[1]
+        write_whole(PAGE, f"{before}{START}\n\n{text}\n{END}{after}".encode())
+        draw(bests_of(SHOWN))
+
+
+def tables() -> str:
+    """Both tables in Markdown."""
+    shown = bests_of(SHOWN)
+    lines = [_row("kernel", "dtype", *(name for name, _, _ in BANDS)), _row("---", "---", *["---:"] * len(BANDS))]
+    for kernel, dtype in product(KERNELS, DTYPE_BYTES):
+        of_both = [study for study in shown if (study.workload.kernel, study.workload.dtype) == (kernel, dtype)]
+        if of_both:
+            lines.append(_row(kernel, dtype, *(_cell(of_both, low, high) for _, low, high in BANDS)))
+    columns = [(kernel, dtype) for kernel in ("geglu_forward", "geglu_backward") for dtype in DTYPE_BYTES]
+    lines += ["", _row("SoC", *map(" ".join, columns)), _row("---", *["---:"] * len(columns))]
+    for soc in SOCS.values():
+        lines.append(_row(soc.name, *_columns(bests_of(soc.name), columns)))
+    return "\n".join(lines) + "\n"
+
+
+def bests_of(soc: str) -> list[Contents]:
+    return list(read(RESULTS / soc / "bests.json.gz"))
+
+
+def gain(study: Contents) -> float:
+    """The default's time over the best's; 1 where the regret bound does not tell them apart."""
+    best = study.best
+    assert best is not None
+    assert best.default_number is not None
+    assert best.regret is not None
+    tuned, default = (study.trials[number].measurement.time_us for number in (best.number, best.default_number))
+    assert tuned is not None
+    assert default is not None
+    return default / tuned if default / tuned - 1 > best.regret else 1.0
+
+
+def draw(studies: Sequence[Contents]) -> None:
+    """The gain of every study against its number of elements."""
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    import matplotlib.pyplot as plt
+
+    kernels = [kernel for kernel in KERNELS if any(study.workload.kernel == kernel for study in studies)]
+    figure, axes = plt.subplots(1, len(kernels), figsize=(4.2 * len(kernels), 3.4), sharey=True, squeeze=False)
+    for axis, kernel in zip(axes.flat, kernels, strict=True):
+        for dtype in DTYPE_BYTES:
+            mine = [each for each in studies if (each.workload.kernel, each.workload.dtype) == (kernel, dtype)]
+            x, y = [each.workload.n for each in mine], [gain(each) for each in mine]
+            axis.scatter(x, y, s=10, color=_COLOURS[dtype], marker=_MARKERS[dtype], label=dtype, alpha=0.8)
+        axis.axhline(1.0, color="#888888", linewidth=0.8)
+        axis.set(xscale="log", title=kernel, xlabel="elements")
+        axis.spines[["top", "right"]].set_visible(False)
+    axes.flat[0].set_ylabel(f"x of the default (virtual {SHOWN})")
+    axes.flat[0].legend(frameon=False)
+    figure.tight_layout()
+    figure.savefig(PICTURE, dpi=110, metadata={"Software": None})
+
+
+def _columns(studies: Sequence[Contents], columns: Sequence[tuple[str, str]]) -> list[str]:
+    """The large sizes of each kernel and dtype."""
+    found = []
+    for column in columns:
+        mine = [study for study in studies if (study.workload.kernel, study.workload.dtype) == column]
+        found.append(_cell(mine, *LARGE[1:]))
+    return found
+
+
+def _cell(studies: Sequence[Contents], low: float, high: float) -> str:
+    """Median and range."""
+    gains = [gain(study) for study in studies if low < study.workload.n <= high]
+    least, most = f"{min(gains):.2f}", f"{max(gains):.2f}"
+    return f"{median(gains):.2f}" + ("" if least == most else f" ({least} to {most})")
+
+
+def _row(*cells: str) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+if __name__ == "__main__":
+    main()

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
-from geglu_tune import cann, lookup
+import geglu_kernels
+from geglu_kernels.specs import KERNELS
+from geglu_tune import cann, kernelsource, lookup
 from geglu_tune.serving import staleness
 from geglu_tune.store import Store
 from geglu_tune.tiling import Tiling
@@ -109,3 +113,22 @@ def test_another_driver_makes_a_gpus_row_stale(database: Store, tmp_path, monkey
     monkeypatch.setattr(staleness, "_GPU_DRIVER", str(told))
     keep_best(database, TUNED, provenance=H200)
     assert ask("NVIDIA H200").reason.endswith("; driver was 570.86.15 and is 580.10")
+
+
+def test_a_kernel_is_another_when_its_file_or_what_all_kernels_share_has_changed(tmp_path, monkeypatch):
+    sources = shutil.copytree(Path(geglu_kernels.__file__).parent, tmp_path / "geglu_kernels")
+    monkeypatch.setattr(geglu_kernels, "__file__", str(sources / "__init__.py"))
+
+    def hashes() -> dict[str, str]:
+        monkeypatch.setattr(kernelsource, "_hashes", {})
+        return {kernel: kernelsource.kernel_hash(kernel) for kernel in KERNELS}
+
+    def changed_by(name: str) -> set[str]:
+        before = hashes()
+        with (sources / name).open("a") as file:
+            file.write("# another\n")
+        return {kernel for kernel, now in hashes().items() if now != before[kernel]}
+
+    assert changed_by("swiglu.py") == {"swiglu_forward", "swiglu_backward"}
+    assert changed_by("flat.py") == set(KERNELS)
+    assert changed_by("reference.py") == set()

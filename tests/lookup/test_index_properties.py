@@ -58,6 +58,7 @@ def test_an_answer_is_the_best_row_there_is_and_can_always_be_launched(rows, que
             else:
                 tuned = any(key[0] == kernel and key[2] == dtype for key in model)
                 assert served.origin == ("nearest" if tuned else "default")
+            assert served.form in KERNELS[kernel].forms
             assert 1 <= served.programs <= min(MAX_PROGRAMS, max(40, ceil_div(n, served.block_size)))
             assert served.block_size <= largest_block(DEVICE.ub_bytes, multibuffer=served.multibuffer)
         assert index.warning == ""

@@ -11,12 +11,13 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Sequence
+from functools import cache
 from itertools import product
 from statistics import median
 
 from reproduce import RESULTS, read
 
-from geglu_kernels.specs import DTYPE_BYTES, KERNELS
+from geglu_kernels.specs import DEFAULT_KERNELS, DTYPE_BYTES, KERNELS
 from geglu_tune.files import write_whole
 from geglu_tune.socs import SOCS
 from geglu_tune.store.records import Contents
@@ -45,26 +46,30 @@ def main() -> None:
         page = PAGE.read_text("utf-8")
         before, after = page.split(START)[0], page.split(END)[1]
         write_whole(PAGE, f"{before}{START}\n\n{text}\n{END}{after}".encode())
-        draw(bests_of(SHOWN))
+        draw()
 
 
 def tables() -> str:
     """Both tables in Markdown."""
-    shown = bests_of(SHOWN)
     lines = [_row("kernel", "dtype", *(name for name, _, _ in BANDS)), _row("---", "---", *["---:"] * len(BANDS))]
     for kernel, dtype in product(KERNELS, DTYPE_BYTES):
-        of_both = [study for study in shown if (study.workload.kernel, study.workload.dtype) == (kernel, dtype)]
-        if of_both:
-            lines.append(_row(kernel, dtype, *(_cell(of_both, low, high) for _, low, high in BANDS)))
-    columns = [(kernel, dtype) for kernel in ("geglu_forward", "geglu_backward") for dtype in DTYPE_BYTES]
+        studies = bests_of(SHOWN, kernel, dtype)
+        lines.append(_row(kernel, dtype, *(_cell(studies, low, high) for _, low, high in BANDS)))
+    columns = list(product(DEFAULT_KERNELS, DTYPE_BYTES))
     lines += ["", _row("SoC", *map(" ".join, columns)), _row("---", *["---:"] * len(columns))]
     for soc in SOCS.values():
-        lines.append(_row(soc.name, *_columns(bests_of(soc.name), columns)))
+        lines.append(_row(soc.name, *(_cell(bests_of(soc.name, *column), *LARGE[1:]) for column in columns)))
     return "\n".join(lines) + "\n"
 
 
-def bests_of(soc: str) -> list[Contents]:
-    return list(read(RESULTS / soc / "bests.json.gz"))
+@cache
+def all_bests_of(soc: str) -> tuple[Contents, ...]:
+    return tuple(read(RESULTS / soc / "bests.json.gz"))
+
+
+def bests_of(soc: str, kernel: str, dtype: str) -> list[Contents]:
+    wanted = (kernel, dtype)
+    return [each for each in all_bests_of(soc) if (each.workload.kernel, each.workload.dtype) == wanted]
 
 
 def gain(study: Contents) -> float:
@@ -79,19 +84,18 @@ def gain(study: Contents) -> float:
     return default / tuned if default / tuned - 1 > best.regret else 1.0
 
 
-def draw(studies: Sequence[Contents]) -> None:
+def draw() -> None:
     """The gain of every study against its number of elements."""
     import matplotlib as mpl
 
     mpl.use("Agg")
     import matplotlib.pyplot as plt
 
-    kernels = [kernel for kernel in KERNELS if any(study.workload.kernel == kernel for study in studies)]
-    figure, axes = plt.subplots(1, len(kernels), figsize=(4.2 * len(kernels), 3.4), sharey=True, squeeze=False)
-    for axis, kernel in zip(axes.flat, kernels, strict=True):
+    figure, axes = plt.subplots(1, len(KERNELS), figsize=(4.2 * len(KERNELS), 3.4), sharey=True, squeeze=False)
+    for axis, kernel in zip(axes.flat, KERNELS, strict=True):
         for dtype in DTYPE_BYTES:
-            mine = [each for each in studies if (each.workload.kernel, each.workload.dtype) == (kernel, dtype)]
-            x, y = [each.workload.n for each in mine], [gain(each) for each in mine]
+            studies = bests_of(SHOWN, kernel, dtype)
+            x, y = [each.workload.n for each in studies], [gain(each) for each in studies]
             axis.scatter(x, y, s=10, color=_COLOURS[dtype], marker=_MARKERS[dtype], label=dtype, alpha=0.8)
         axis.axhline(1.0, color="#888888", linewidth=0.8)
         axis.set(xscale="log", title=kernel, xlabel="elements")
@@ -100,15 +104,6 @@ def draw(studies: Sequence[Contents]) -> None:
     axes.flat[0].legend(frameon=False)
     figure.tight_layout()
     figure.savefig(PICTURE, dpi=110, metadata={"Software": None})
-
-
-def _columns(studies: Sequence[Contents], columns: Sequence[tuple[str, str]]) -> list[str]:
-    """The large sizes of each kernel and dtype."""
-    found = []
-    for column in columns:
-        mine = [study for study in studies if (study.workload.kernel, study.workload.dtype) == column]
-        found.append(_cell(mine, *LARGE[1:]))
-    return found
 
 
 def _cell(studies: Sequence[Contents], low: float, high: float) -> str:

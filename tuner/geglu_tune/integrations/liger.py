@@ -94,11 +94,11 @@ def _as_ascend(family: str, forward: Function, backward: Function) -> dict[str, 
     from geglu_kernels import functional
 
     def tuned_forward(a: Any, b: Any, *multiplier: float) -> Any:
-        tiling = _tuned(f"{family}_forward", a, b) if multiplier in _NONE else None
+        tiling = _tuned(f"{family}_forward", a, b) if multiplier in _NO_MULTIPLIER else None
         return forward(a, b, *multiplier) if tiling is None else functional.forward(family, a, b, tiling)
 
     def tuned_backward(a: Any, b: Any, dc: Any, *multiplier: float) -> Any:
-        tiling = _tuned(f"{family}_backward", a, b, dc) if multiplier in _NONE else None
+        tiling = _tuned(f"{family}_backward", a, b, dc) if multiplier in _NO_MULTIPLIER else None
         return backward(a, b, dc, *multiplier) if tiling is None else functional.backward(family, dc, a, b, tiling)
 
     return {f"{family}_forward": tuned_forward, f"{family}_backward": tuned_backward}
@@ -133,5 +133,6 @@ def _tuned(kernel: str, first: Any, *others: Any) -> Any:
     return None if served.origin == "default" else served
 
 
-_NONE = ((), (1.0,))
+_NO_MULTIPLIER = ((), (1.0,))
+"""SwiGLU's argument after the tensors, where it changes nothing."""
 _ADAPTED = {ASCEND: _as_ascend, CUDA: _as_cuda}

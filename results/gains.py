@@ -15,12 +15,11 @@ from functools import cache
 from itertools import product
 from statistics import median
 
-from reproduce import RESULTS, read
-
 from geglu_kernels.specs import DEFAULT_KERNELS, DTYPE_BYTES, KERNELS
-from geglu_tune.files import write_whole
-from geglu_tune.socs import SOCS
+from geglu_tune.boundary.files import write_whole
+from geglu_tune.runtime.socs import SOCS
 from geglu_tune.store.records import Contents
+from reproduce import RESULTS, read
 
 SHOWN = "Ascend910B4"
 BANDS = (

@@ -16,13 +16,13 @@ from itertools import product
 from pathlib import Path
 
 from geglu_kernels.specs import DTYPE_BYTES, FAMILIES
+from geglu_tune.boundary.models import INTERMEDIATE, PR_1031_INTERMEDIATE
 from geglu_tune.exchange.document import from_json
-from geglu_tune.models import INTERMEDIATE, PR_1031_INTERMEDIATE
 from geglu_tune.paths import shipped_database_path
-from geglu_tune.socs import SOCS
+from geglu_tune.runtime.socs import SOCS
 from geglu_tune.store.records import Contents
-from geglu_tune.store.shipped import write_shipped
 from geglu_tune.tiling import Workload
+from shipping import write_shipped
 
 RESULTS = Path(__file__).parent
 TOKENS = [2**power for power in range(18)]

@@ -12,7 +12,7 @@ from geglu_kernels.specs import FAMILIES
 from geglu_tune.bench import card, providers
 from geglu_tune.bench.curves import records_of
 from geglu_tune.bench.points import METRICS, MODES, PROVIDERS, Missing, Note, Plan, Point
-from geglu_tune.serving.index import Index
+from geglu_tune.runtime.index import Index
 from geglu_tune.tiling import Source, Tiling, Workload
 from store.builders import MEASURED, keep_best
 

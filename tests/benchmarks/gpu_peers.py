@@ -34,7 +34,7 @@ from geglu_tune.devices.measured.cuda import CudaAccelerator
 from geglu_tune.devices.measured.messages import Rules
 from geglu_tune.devices.measured.statistics import median_interval, noise_of, ratio_interval
 from geglu_tune.devices.measured.tensors import DTYPES
-from geglu_tune.heuristics import default_tiling
+from geglu_tune.runtime.heuristics import default_tiling
 from geglu_tune.tiling import Workload
 
 SHAPES = ("1024x11008", "4096x4096", "8192x11008", "16384x11008", "32768x11008", "65536x11008")

@@ -25,8 +25,8 @@ from geglu_tune.devices.profiles import find_profile
 from geglu_tune.devices.virtual.cache import cached_compile, program_hash
 from geglu_tune.devices.virtual.compiler import Request
 from geglu_tune.devices.virtual.runner import VirtualRunner, draws
-from geglu_tune.kernelsource import kernel_hash
-from geglu_tune.space import BLOCK_STEP, Space, Variant
+from geglu_tune.runtime.kernelsource import kernel_hash
+from geglu_tune.search.space import BLOCK_STEP, Space, Variant
 from geglu_tune.tiling import Status, Tiling, Workload
 
 SOC = "Ascend910B4"

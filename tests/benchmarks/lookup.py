@@ -21,7 +21,7 @@ from dataclasses import replace
 from pathlib import Path
 from timeit import Timer
 
-from geglu_tune.kernelsource import kernel_hash
+from geglu_tune.runtime.kernelsource import kernel_hash
 from geglu_tune.store import Provenance, Store
 from geglu_tune.tiling import Device, Measurement, Source, Status, Tiling, Workload
 
@@ -82,7 +82,7 @@ def repeated(liger_folder: Path, path: Path) -> Iterator[tuple[int, float, float
     import geglu_tune
 
     geglu_tune.reload()
-    ours = Timer("lookup('geglu_forward', (8192, 11008), 'bf16')", globals={"lookup": geglu_tune.lookup})
+    ours = Timer("lookup('geglu_forward', (8192, 11008), 'bf16')", globals={"lookup": geglu_tune.runtime.lookup})
     theirs = Timer("compute(0.9, 4, 3.0, ((90177536,),), (0,))", globals={"compute": ligers_function(liger_folder)})
     for threads in THREADS:
         times: tuple[list[float], list[float]] = ([], [])

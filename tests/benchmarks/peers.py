@@ -13,7 +13,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from geglu_kernels.grid import MAX_PROGRAMS, ceil_div
-from geglu_tune.heuristics import default_tiling
+from geglu_tune.runtime.heuristics import default_tiling
 from geglu_tune.tiling import Device, Tiling, Workload
 
 

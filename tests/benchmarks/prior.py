@@ -25,9 +25,9 @@ from numpy.typing import NDArray
 from geglu_tune.devices.measured.warmstart import HINTS, WarmStart
 from geglu_tune.devices.profiles import Number, find_profile
 from geglu_tune.devices.virtual.cache import cached_compile
-from geglu_tune.devices.virtual.chip import Chip
 from geglu_tune.devices.virtual.compiler import Request
-from geglu_tune.heuristics import default_tiling
+from geglu_tune.devices.virtual.model.chip import Chip
+from geglu_tune.runtime.heuristics import default_tiling
 from geglu_tune.tiling import Tiling, Workload
 
 TARGET_REGRET, TARGET_SHARE = 0.01, 0.95

@@ -33,11 +33,11 @@ from searchpage import write_page
 
 from geglu_tune.devices.profiles import find_profile
 from geglu_tune.devices.virtual.runner import VirtualRunner
-from geglu_tune.policy import POLICY
-from geglu_tune.search import distributions_of
-from geglu_tune.space import BLOCK_STEP, Space, Variant
+from geglu_tune.search.policy import POLICY
+from geglu_tune.search.sampler import distributions_of
+from geglu_tune.search.space import BLOCK_STEP, Space, Variant
 from geglu_tune.store import Store
-from geglu_tune.sweep import sweep
+from geglu_tune.sweep.sweep import sweep
 from geglu_tune.tiling import Device, Measurement, Status, Tiling, Workload
 
 Sampler = optuna.samplers.BaseSampler

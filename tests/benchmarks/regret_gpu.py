@@ -19,10 +19,10 @@ import numpy as np
 import optuna
 from searchpage import replace_in_page, strategy_table
 
-from geglu_tune.heuristics import default_tiling
-from geglu_tune.policy import POLICY
-from geglu_tune.search import Search
-from geglu_tune.space_gpu import GpuSpace
+from geglu_tune.runtime.heuristics import default_tiling
+from geglu_tune.search.policy import POLICY
+from geglu_tune.search.sampler import Search
+from geglu_tune.search.space_gpu import GpuSpace
 from geglu_tune.tiling import Device, Measurement, Status, Tiling, Workload
 
 FILE = Path(__file__).parents[2] / "results" / "NVIDIA_H200" / "landscapes.csv"

@@ -10,7 +10,7 @@ import pytest
 from fakes.cpu_card import FakeCpuCard
 from geglu_tune.devices.measured import opening
 from geglu_tune.devices.profiles import shipped_profile
-from geglu_tune.kernelsource import kernel_hash
+from geglu_tune.runtime.kernelsource import kernel_hash
 from geglu_tune.store import Provenance, Store
 from geglu_tune.tiling import Source, Tiling, Workload
 from store.builders import keep_best

@@ -14,11 +14,11 @@ from pathlib import Path
 
 import pytest
 
-from geglu_tune import doctor
-from geglu_tune.dbfile import SCHEMA_VERSION
-from geglu_tune.doctor import State
-from geglu_tune.doctor_probes import Probe
+from geglu_tune.doctor import checks as doctor
+from geglu_tune.doctor.checks import State
+from geglu_tune.doctor.probes import Probe
 from geglu_tune.paths import default_database_path
+from geglu_tune.runtime.dbfile import SCHEMA_VERSION
 from geglu_tune.store import Store
 from store.builders import contents, query, unprivileged
 

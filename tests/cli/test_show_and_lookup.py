@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from fakes.runner import FAKE_DEVICE
-from geglu_tune.kernelsource import kernel_hash
+from geglu_tune.runtime.kernelsource import kernel_hash
 from geglu_tune.store import Provenance, Store
 from geglu_tune.tiling import Device, Measurement, Source, Status, Tiling, Workload
 from store.builders import FORWARD, VIRTUAL, keep_best

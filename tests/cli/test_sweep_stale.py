@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from geglu_tune import study
-from geglu_tune.heuristics import default_tiling
+from geglu_tune.runtime.heuristics import default_tiling
 from geglu_tune.store import Store
+from geglu_tune.sweep import study
 from geglu_tune.tiling import Device, Source, Status, Workload
 
 SHAPES = ("--shape", "4096x4096", "--shape", "1024x11008")

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from geglu_tune.boundary.files import read_at_most, write_whole
 from geglu_tune.errors import GegluTuneError
-from geglu_tune.files import read_at_most, write_whole
 
 BEFORE, AFTER = b"the old export\n", b"the new export\n" * 1000
 
@@ -58,7 +58,7 @@ def test_a_process_that_is_killed_while_it_writes_leaves_the_old_file(tmp_path: 
     path = tmp_path / "a.json"
     path.write_bytes(BEFORE)
     script = (
-        "import os, sys; from pathlib import Path; from geglu_tune import files\n"
+        "import os, sys; from pathlib import Path; from geglu_tune.boundary import files\n"
         "os.fsync = lambda handle: os.kill(os.getpid(), 9)\n"
         "files.write_whole(Path(sys.argv[1]), b'new')"
     )

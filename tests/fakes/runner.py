@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from geglu_kernels.grid import ceil_div
 from geglu_kernels.specs import DTYPE_BYTES, KERNELS
-from geglu_tune.space import Variant
+from geglu_tune.search.space import Variant
 from geglu_tune.tiling import Choice, Device, Measurement, Source, Status, Tiling, Workload
 
 FAKE_DEVICE = Device("FakeSoc", vector_cores=40, ub_bytes=196_608, gm_gbps=800.0)

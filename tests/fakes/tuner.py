@@ -8,8 +8,8 @@ from pathlib import Path
 from fakes.doer import open_doer
 from geglu_tune.devices.measured.runner import MeasuredRunner
 from geglu_tune.store import Store
-from geglu_tune.study import End
-from geglu_tune.sweep import sweep
+from geglu_tune.sweep.study import End
+from geglu_tune.sweep.sweep import sweep
 from geglu_tune.tiling import Workload
 
 

@@ -14,7 +14,7 @@ import pytest
 
 from faults.test_signals import wait_for_trials
 from geglu_tune.errors import GegluTuneError
-from geglu_tune.serving.index import Index, ask
+from geglu_tune.runtime.index import Index, ask
 from geglu_tune.store import Store
 from geglu_tune.tiling import Tiling
 from store.builders import FORWARD, VIRTUAL, keep_best, ok

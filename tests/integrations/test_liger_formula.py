@@ -8,7 +8,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from geglu_tune import compute_default_tiling_strategy, heuristics
+from geglu_tune import compute_default_tiling_strategy
+from geglu_tune.runtime import heuristics
 
 EXAMPLES = int(os.environ.get("LIGER_EXAMPLES", "3000"))
 """The suite's share; CONTRIBUTING.md tells when to ask for more."""

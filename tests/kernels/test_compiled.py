@@ -9,7 +9,7 @@ import pytest
 from geglu_kernels.specs import KERNELS, LOOP_ORDERS
 from geglu_tune.devices.virtual.cache import cached_compile
 from geglu_tune.devices.virtual.compiler import Compiled, Request
-from geglu_tune.devices.virtual.program import Call, Loop, Node
+from geglu_tune.devices.virtual.model.program import Call, Loop, Node
 from geglu_tune.tiling import Status
 
 pytest.importorskip("triton.backends.ascend", reason="needs triton-ascend")

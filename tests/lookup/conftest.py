@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import geglu_tune
-from geglu_tune import heuristics
+from geglu_tune.runtime import heuristics
 from geglu_tune.store import Store
 
 

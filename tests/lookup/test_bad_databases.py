@@ -120,7 +120,7 @@ def test_having_no_home_is_survived(monkeypatch: pytest.MonkeyPatch):
 
 
 def test_a_locked_database_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("geglu_tune.serving.rows._BUSY_TIMEOUT_S", 0)
+    monkeypatch.setattr("geglu_tune.runtime.rows._BUSY_TIMEOUT_S", 0)
     path = tmp_path / "a.db"
     monkeypatch.setenv("GEGLU_TUNE_DB", str(path))
     with Store.open(path, create=True) as store:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import geglu_tune
-import geglu_tune.serving.required
+import geglu_tune.runtime.required
 from geglu_tune import lookup
 from geglu_tune.errors import GegluTuneError
 from geglu_tune.store import Store

@@ -7,8 +7,9 @@ import sys
 import pytest
 
 from fakes.npu import FakeNpu, install_cann, install_torch
-from geglu_tune import compute_default_tiling_strategy, heuristics
-from geglu_tune.heuristics import default_tiling
+from geglu_tune import compute_default_tiling_strategy
+from geglu_tune.runtime import heuristics
+from geglu_tune.runtime.heuristics import default_tiling
 from geglu_tune.tiling import Device, Tiling, Workload
 
 UB_910B4 = 1_572_864

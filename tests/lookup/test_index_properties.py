@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from geglu_kernels.grid import MAX_PROGRAMS, ceil_div
 from geglu_kernels.launch import largest_block
 from geglu_kernels.specs import KERNELS
-from geglu_tune.kernelsource import kernel_hash
-from geglu_tune.serving.index import Index, ask
+from geglu_tune.runtime.index import Index, ask
+from geglu_tune.runtime.kernelsource import kernel_hash
 from geglu_tune.store import Store
 from geglu_tune.tiling import Source, Tiling, Workload
 from store.builders import DEVICE, MEASURED, VIRTUAL, keep_best

@@ -22,7 +22,7 @@ BLOCKS = dict(zip(LAYERS, (1024, 2048, 3072, 4096), strict=True))
 def shipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
     """The database of the package, open for writing."""
     path = tmp_path / "shipped.db"
-    monkeypatch.setattr("geglu_tune.serving.index.shipped_database_path", lambda: str(path))
+    monkeypatch.setattr("geglu_tune.runtime.index.shipped_database_path", lambda: str(path))
     monkeypatch.delenv("GEGLU_TUNE_SHIPPED")
     with Store.open(path, create=True) as store:
         yield store

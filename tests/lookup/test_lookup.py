@@ -15,7 +15,7 @@ import pytest
 import geglu_tune
 from fakes.npu import FakeNpu, install_torch
 from geglu_tune import ServedTiling, Tiling, compute_default_tiling_strategy, lookup
-from geglu_tune.serving.index import Index, ask
+from geglu_tune.runtime.index import Index, ask
 from geglu_tune.store import Store
 from geglu_tune.tiling import Workload
 from store.builders import DEVICE, FORWARD, MEASURED, VIRTUAL, keep_best, query
@@ -287,7 +287,7 @@ def test_a_repeated_question_touches_no_file(database: Store, monkeypatch: pytes
 
 
 def test_ever_new_shapes_do_not_fill_the_memory(database: Store, monkeypatch: pytest.MonkeyPatch):
-    module = sys.modules["geglu_tune.lookup"]
+    module = sys.modules["geglu_tune.runtime.lookup"]
     monkeypatch.setattr(module, "_MAX_ANSWERS", 10)
     for n in range(1, 100):
         lookup("geglu_forward", n, "bf16")
@@ -383,7 +383,7 @@ class TestInPlaceOfLigersFunction:
 def test_the_package_has_its_public_names_and_no_others():
     for name in geglu_tune.__all__:
         assert getattr(geglu_tune, name) is not None
-    assert not isinstance(geglu_tune.lookup, ModuleType)
+    assert not isinstance(geglu_tune.runtime.lookup, ModuleType)
     with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
         geglu_tune.nothing  # noqa: B018
 

@@ -9,7 +9,7 @@ import pytest
 from geglu_kernels.grid import balanced_programs, ceil_div
 from geglu_tune import lookup
 from geglu_tune.devices.profiles import profile_names, shipped_profile
-from geglu_tune.socs import SOCS
+from geglu_tune.runtime.socs import SOCS
 from geglu_tune.store import Store
 from geglu_tune.tiling import Tiling
 from store.builders import DEVICE, FORWARD, MEASURED, VIRTUAL, keep_best

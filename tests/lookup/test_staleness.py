@@ -10,8 +10,8 @@ import pytest
 
 import geglu_kernels
 from geglu_kernels.specs import KERNELS
-from geglu_tune import cann, kernelsource, lookup
-from geglu_tune.serving import staleness
+from geglu_tune import lookup
+from geglu_tune.runtime import cann, kernelsource, staleness
 from geglu_tune.store import Store
 from geglu_tune.tiling import Tiling
 from store.builders import DEVICE, FORWARD, MEASURED, TOOLCHAIN, keep_best

@@ -69,7 +69,7 @@ def tilings(database, monkeypatch):
         raise AssertionError("tracing has to do without")
 
     monkeypatch.setattr("_sqlite3.connect", forbidden)
-    monkeypatch.setattr(sys.modules["geglu_tune.lookup"], "_answer", forbidden)
+    monkeypatch.setattr(sys.modules["geglu_tune.runtime.lookup"], "_answer", forbidden)
     monkeypatch.setattr(functional, "_cores", forbidden)
     return keep
 

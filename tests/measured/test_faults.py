@@ -7,10 +7,10 @@ import signal
 from pathlib import Path
 
 from fakes.accelerator import FAKE_CARD, open_faulty
-from geglu_tune.space import Space, Variant
+from geglu_tune.search.space import Space, Variant
 from geglu_tune.store import Store
-from geglu_tune.study import End
-from geglu_tune.sweep import sweep
+from geglu_tune.sweep.study import End
+from geglu_tune.sweep.sweep import sweep
 from geglu_tune.tiling import Status, Workload
 
 WORKLOAD = Workload("geglu_forward", (4, 1500), "bf16")

@@ -10,7 +10,7 @@ from geglu_tune.devices.measured.bench import Bench
 from geglu_tune.devices.measured.gate import Gate, WrongResultError, small_cases
 from geglu_tune.devices.measured.messages import Failed, Verified, Verify
 from geglu_tune.devices.measured.tensors import Inputs, Outputs
-from geglu_tune.heuristics import default_tiling
+from geglu_tune.runtime.heuristics import default_tiling
 from geglu_tune.tiling import Status, Tiling, Workload
 
 FORWARD = Workload("geglu_forward", (4, 1024), "bf16")

@@ -9,10 +9,10 @@ import pytest
 from geglu_kernels.specs import KERNELS
 from geglu_tune.devices import open_runner
 from geglu_tune.errors import UsageError
-from geglu_tune.heuristics import default_tiling
+from geglu_tune.runtime.heuristics import default_tiling
 from geglu_tune.store import Store
-from geglu_tune.study import End
-from geglu_tune.sweep import sweep
+from geglu_tune.sweep.study import End
+from geglu_tune.sweep.sweep import sweep
 from geglu_tune.tiling import Source, Status, Tiling, Workload
 
 pytestmark = pytest.mark.npu

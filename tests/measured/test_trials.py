@@ -10,10 +10,10 @@ import pytest
 
 from fakes.accelerator import FAKE_CARD, landscape, open_fake_card, slow
 from fakes.tuner import sweep_once
-from geglu_tune.heuristics import default_tiling
-from geglu_tune.space import Space
+from geglu_tune.runtime.heuristics import default_tiling
+from geglu_tune.search.space import Space
 from geglu_tune.store import Store
-from geglu_tune.sweep import sweep
+from geglu_tune.sweep.sweep import sweep
 from geglu_tune.tiling import Source, Status, Tiling, Workload
 
 WORKLOAD = Workload("geglu_forward", (4, 1500), "bf16")

@@ -13,9 +13,9 @@ from geglu_tune.devices.measured.messages import Identity
 from geglu_tune.devices.virtual import runner as virtual
 from geglu_tune.devices.virtual.runner import VirtualRunner
 from geglu_tune.errors import GegluTuneError
-from geglu_tune.heuristics import default_tiling
+from geglu_tune.runtime.heuristics import default_tiling
 from geglu_tune.store import Store
-from geglu_tune.sweep import sweep
+from geglu_tune.sweep.sweep import sweep
 from geglu_tune.tiling import Device, Source, Workload
 
 WORKLOAD = Workload("geglu_forward", (4, 1500), "bf16")

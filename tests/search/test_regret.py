@@ -6,10 +6,10 @@ import landscapes
 import pytest
 
 from geglu_tune.devices.virtual.runner import VirtualRunner
-from geglu_tune.heuristics import default_tiling
-from geglu_tune.policy import POLICY
-from geglu_tune.search import Search
-from geglu_tune.space import Space, Variant
+from geglu_tune.runtime.heuristics import default_tiling
+from geglu_tune.search.policy import POLICY
+from geglu_tune.search.sampler import Search
+from geglu_tune.search.space import Space, Variant
 from geglu_tune.tiling import Status, Workload
 
 

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from fakes.runner import FAKE_DEVICE, FakeRunner
 from geglu_kernels.grid import ceil_div
 from geglu_kernels.specs import KERNELS
-from geglu_tune.heuristics import default_tiling
-from geglu_tune.search import Search
-from geglu_tune.space import Prior, Space, Variant
+from geglu_tune.runtime.heuristics import default_tiling
+from geglu_tune.search.sampler import Search
+from geglu_tune.search.space import Prior, Space, Variant
 from geglu_tune.tiling import Device, Measurement, Status, Tiling, Workload
 
 LARGE = Workload("geglu_forward", (8192, 11008), "bf16")

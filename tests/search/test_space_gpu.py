@@ -4,11 +4,11 @@ import pytest
 
 from geglu_kernels.grid import MAX_GPU_PROGRAMS, ceil_div
 from geglu_kernels.specs import KERNELS
-from geglu_tune.heuristics import default_tiling
-from geglu_tune.search import Search
-from geglu_tune.space import Prior, Space
-from geglu_tune.space_gpu import PROGRAMS_A_CORE, GpuSpace
-from geglu_tune.spaces import space_of
+from geglu_tune.runtime.heuristics import default_tiling
+from geglu_tune.search.sampler import Search
+from geglu_tune.search.space import Prior, Space
+from geglu_tune.search.space_gpu import PROGRAMS_A_CORE, GpuSpace
+from geglu_tune.search.spaces import space_of
 from geglu_tune.tiling import Device, Measurement, Status, Tiling, Workload
 
 H200 = Device("NVIDIA H200", vector_cores=132, ub_bytes=0, gm_gbps=4814.304)

@@ -9,13 +9,13 @@ import pytest
 from fakes.runner import FAKE_DEVICE, FakeRunner
 from geglu_kernels.specs import DEFAULT_KERNELS
 from geglu_tune.errors import GegluTuneError, UsageError
-from geglu_tune.heuristics import default_tiling
-from geglu_tune.plan import plan
-from geglu_tune.policy import POLICY
-from geglu_tune.space import Variant
+from geglu_tune.runtime.heuristics import default_tiling
+from geglu_tune.search.policy import POLICY
+from geglu_tune.search.space import Variant
 from geglu_tune.store import Store, TrialRecord
-from geglu_tune.study import End, StudyDone, StudyStarted, TrialDone, pick_best
-from geglu_tune.sweep import sweep
+from geglu_tune.sweep.plan import plan
+from geglu_tune.sweep.study import End, StudyDone, StudyStarted, TrialDone, pick_best
+from geglu_tune.sweep.sweep import sweep
 from geglu_tune.tiling import Device, Measurement, Status, Tiling, Workload
 
 ALL = 32

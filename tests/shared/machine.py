@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from geglu_tune import cli
-from geglu_tune.shared import study
+from geglu_tune.sweep.shared import claims
 
-study.POLL_S, study.BEAT_S, study.LAPSE_S = 0.1, 0.3, 2.0
+claims.POLL_S, claims.BEAT_S, claims.LAPSE_S = 0.1, 0.3, 2.0
 
 if __name__ == "__main__":
     cli.main()

@@ -13,14 +13,14 @@ from sqlalchemy.pool import NullPool
 
 from fakes.runner import FakeRunner
 from geglu_tune.errors import GegluTuneError, UsageError
-from geglu_tune.heuristics import default_tiling
-from geglu_tune.shared import study as claims
-from geglu_tune.shared.runner import SharedRunner
-from geglu_tune.shared.storage import open_storage
-from geglu_tune.shared.study import SharedStudy
+from geglu_tune.runtime.heuristics import default_tiling
 from geglu_tune.store import Store
-from geglu_tune.study import End
-from geglu_tune.sweep import sweep
+from geglu_tune.sweep.shared import claims
+from geglu_tune.sweep.shared.claims import SharedStudy
+from geglu_tune.sweep.shared.runner import SharedRunner
+from geglu_tune.sweep.shared.storage import open_storage
+from geglu_tune.sweep.study import End
+from geglu_tune.sweep.sweep import sweep
 from geglu_tune.tiling import Device, Status, Workload
 
 SIZES = ("--shape", "1x11008", "--shape", "128x256")

@@ -12,13 +12,13 @@ import pytest
 from geglu_kernels.specs import FAMILIES
 from geglu_tune import lookup, reload
 from geglu_tune.devices.virtual.runner import VirtualRunner
-from geglu_tune.kernelsource import kernel_hash
 from geglu_tune.paths import shipped_database_path
-from geglu_tune.socs import SOCS
+from geglu_tune.runtime.kernelsource import kernel_hash
+from geglu_tune.runtime.socs import SOCS
 from geglu_tune.store import Store
-from geglu_tune.store.shipped import write_shipped
-from geglu_tune.sweep import sweep, tasks_of
+from geglu_tune.sweep.sweep import sweep, tasks_of
 from geglu_tune.tiling import Source, Workload
+from shipping import write_shipped
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "results"))
 import gains

@@ -24,7 +24,7 @@ from pathlib import Path
 from faults.test_kills import are_gone, children, kill
 from geglu_tune.errors import GegluTuneError
 from geglu_tune.exchange.document import from_json
-from geglu_tune.serving.index import Index, ask
+from geglu_tune.runtime.index import Index, ask
 from geglu_tune.store import Store
 
 SWEEPERS, READERS = 3, 4

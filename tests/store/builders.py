@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from geglu_tune.kernelsource import kernel_hash
+from geglu_tune.runtime.kernelsource import kernel_hash
 from geglu_tune.store import Provenance, Store, StudyRecord
 from geglu_tune.tiling import Device, Measurement, Source, Status, Tiling, Workload
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from sqlite_utils import Database
 
-from geglu_tune import dbfile
 from geglu_tune.errors import GegluTuneError
+from geglu_tune.runtime import dbfile
 from geglu_tune.store import Store, schema
 from geglu_tune.tiling import Margin, Status, Tiling
 from store.builders import DEVICE, FORWARD, MEASURED, VIRTUAL, ok, query

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from geglu_tune.devices.virtual.program import Call, If, Loop, Node, Program, Slot, View
+from geglu_tune.devices.virtual.model.program import Call, If, Loop, Node, Program, Slot, View
 
 Edit = Callable[[Node], "Node | None"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from geglu_tune.devices.virtual.cache import cached_compile
 from geglu_tune.devices.virtual.compiler import Compiled, Request
-from geglu_tune.devices.virtual.program import Program
+from geglu_tune.devices.virtual.model.program import Program
 
 FORWARD = Request("geglu_forward", "bf16", 4096, True, "tanh", "strided", False, "Ascend910B4")
 

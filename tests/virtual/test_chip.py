@@ -5,8 +5,8 @@ import pytest
 
 from geglu_kernels.grid import balanced_programs
 from geglu_tune.devices.profiles import find_profile
-from geglu_tune.devices.virtual.chip import Chip, Phase
-from geglu_tune.devices.virtual.trace import dma_bytes, trace_core
+from geglu_tune.devices.virtual.model.chip import Chip, Phase
+from geglu_tune.devices.virtual.model.trace import dma_bytes, trace_core
 from geglu_tune.tiling import Tiling
 from virtual.programs import program
 

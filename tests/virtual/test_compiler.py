@@ -10,7 +10,7 @@ import pytest
 from geglu_kernels.specs import KERNELS
 from geglu_tune.devices.virtual import compiler
 from geglu_tune.devices.virtual.compiler import compile_kernel
-from geglu_tune.devices.virtual.program import Call, UnknownOperationError, read_program
+from geglu_tune.devices.virtual.model.program import Call, UnknownOperationError, read_program
 from geglu_tune.devices.virtual.toolchain import find_toolchain
 from geglu_tune.errors import GegluTuneError
 from geglu_tune.tiling import Status

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from geglu_tune.devices.profiles import find_profile
-from geglu_tune.devices.virtual.core import Core, FlagError
-from geglu_tune.devices.virtual.cost import CostModel
-from geglu_tune.devices.virtual.trace import Drain, ScalarWork, Segment, SetFlag, WaitFlag, Work, trace_core
+from geglu_tune.devices.virtual.model.core import Core, FlagError
+from geglu_tune.devices.virtual.model.cost import CostModel
+from geglu_tune.devices.virtual.model.trace import Drain, ScalarWork, Segment, SetFlag, WaitFlag, Work, trace_core
 from virtual.programs import program
 
 ISSUE = 8.0  # call_scalar_cycles of the profile

@@ -4,8 +4,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from geglu_tune.devices.virtual.execute import execute
-from geglu_tune.devices.virtual.program import Call, Constant, UnknownOperationError, View
+from geglu_tune.devices.virtual.checking.execute import execute
+from geglu_tune.devices.virtual.model.program import Call, Constant, UnknownOperationError, View
 from virtual.broken import load_of, with_one
 from virtual.programs import program
 

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from geglu_kernels.specs import FAMILIES, KERNELS, LOOP_ORDERS
+from geglu_tune.devices.virtual.checking.correctness import check_program
+from geglu_tune.devices.virtual.checking.execute import execute, numpy_dtype
 from geglu_tune.devices.virtual.compiler import compile_kernel
-from geglu_tune.devices.virtual.correctness import check_program
-from geglu_tune.devices.virtual.execute import execute, numpy_dtype
 from virtual import mutants
 from virtual.programs import FORWARD, program
 

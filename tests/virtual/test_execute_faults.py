@@ -4,8 +4,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from geglu_tune.devices.virtual.execute import FaultKind, execute
-from geglu_tune.devices.virtual.program import Barrier, Buffer, Call, Flag, View
+from geglu_tune.devices.virtual.checking.execute import FaultKind, execute
+from geglu_tune.devices.virtual.model.program import Barrier, Buffer, Call, Flag, View
 from virtual.broken import edited, load_of, with_one, without
 from virtual.programs import program
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from geglu_tune.devices.virtual.races import Instruction, PipeOrder
+from geglu_tune.devices.virtual.checking.races import Instruction, PipeOrder
 
 BYTES = (0, 64)
 ELSEWHERE = (1024, 1088)

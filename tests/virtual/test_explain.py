@@ -9,8 +9,6 @@ import pytest
 
 from geglu_kernels.grid import ceil_div
 from geglu_tune.devices.profiles import find_profile
-from geglu_tune.devices.virtual.core import Core
-from geglu_tune.devices.virtual.cost import CostModel
 from geglu_tune.devices.virtual.explain.analysis import Analysis, Limit
 from geglu_tune.devices.virtual.explain.chain import links, once, reuses
 from geglu_tune.devices.virtual.explain.document import of_explanation
@@ -18,8 +16,10 @@ from geglu_tune.devices.virtual.explain.explanation import Explanation, Refusal,
 from geglu_tune.devices.virtual.explain.listing import Listed, list_core
 from geglu_tune.devices.virtual.explain.timeline import critical_turn, run_core
 from geglu_tune.devices.virtual.explain.verdict import verdict
-from geglu_tune.devices.virtual.program import Call
-from geglu_tune.devices.virtual.trace import SetFlag, WaitFlag, Work, trace_core
+from geglu_tune.devices.virtual.model.core import Core
+from geglu_tune.devices.virtual.model.cost import CostModel
+from geglu_tune.devices.virtual.model.program import Call
+from geglu_tune.devices.virtual.model.trace import SetFlag, WaitFlag, Work, trace_core
 from geglu_tune.tiling import Status, Tiling, Workload
 from virtual.programs import compiled, program
 

@@ -8,7 +8,7 @@ import pytest
 from geglu_tune import lookup
 from geglu_tune.devices import open_runner
 from geglu_tune.devices.profiles import find_profile, shipped_profile
-from geglu_tune.devices.virtual.chip import Chip
+from geglu_tune.devices.virtual.model.chip import Chip
 from geglu_tune.errors import GegluTuneError
 from geglu_tune.paths import local_profile_path
 from geglu_tune.tiling import Tiling

@@ -5,9 +5,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from geglu_tune.devices.virtual.validate import PAGE
-from geglu_tune.devices.virtual.validation.page import page_of
-from geglu_tune.devices.virtual.validation.rows import Row, Use, all_rows
+from validate import PAGE
+from validation.page import page_of
+from validation.rows import Row, Use, all_rows
 
 WRITTEN = (Path(__file__).parents[2] / PAGE).read_text("utf-8")
 
@@ -18,7 +18,7 @@ def rows() -> list[Row]:
 
 
 def test_the_page_is_what_the_command_writes(rows):
-    """After a change of the model: python -m geglu_tune.devices.virtual.validate --write."""
+    """After a change of the model: python results/validate.py --write."""
     assert page_of(rows) == WRITTEN
 
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from geglu_tune import heuristics
-from geglu_tune.lookup import lookup, reload
+from geglu_tune.runtime import heuristics
+from geglu_tune.runtime.lookup import lookup, reload
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from geglu_kernels.launch import Tiling
-    from geglu_tune.serving.served import ServedTiling
+    from geglu_tune.runtime.served import ServedTiling
 
 __version__ = "0.1.0"
 
@@ -54,7 +54,7 @@ def __getattr__(name: str) -> object:
 
         return Tiling
     if name == "ServedTiling":
-        from geglu_tune.serving.served import ServedTiling
+        from geglu_tune.runtime.served import ServedTiling
 
         return ServedTiling
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -17,7 +17,7 @@ from geglu_tune.devices.measured.clock import Clock
 from geglu_tune.devices.measured.messages import Rules
 from geglu_tune.devices.measured.tensors import DTYPES
 from geglu_tune.devices.measured.torch_accelerator import explain, is_out_of_memory
-from geglu_tune.serving.index import Index
+from geglu_tune.runtime.index import Index
 
 _SECONDS = 60.0
 """For one mode at one T."""

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 from geglu_tune.bench.curves import TORCH_NAMES, is_virtual
 from geglu_tune.bench.points import passes
 from geglu_tune.bench.records import Record, groups_of
+from geglu_tune.boundary.files import write_whole
 from geglu_tune.errors import GegluTuneError
-from geglu_tune.files import write_whole
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

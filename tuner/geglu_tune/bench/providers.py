@@ -10,9 +10,9 @@ from torch import Tensor, nn
 
 from geglu_kernels.autograd import GEGLUFunction, SwiGLUFunction
 from geglu_kernels.specs import FAMILIES
-from geglu_tune.heuristics import default_tiling
 from geglu_tune.integrations.liger import FUNCTIONS as LIGER_FUNCTION
-from geglu_tune.serving.index import Index, ask
+from geglu_tune.runtime.heuristics import default_tiling
+from geglu_tune.runtime.index import Index, ask
 from geglu_tune.tiling import Device, Tiling, Workload
 
 Activation = Callable[[Tensor, Tensor], Tensor]

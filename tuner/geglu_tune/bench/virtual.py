@@ -7,8 +7,8 @@ from contextlib import closing
 
 from geglu_tune.bench.points import Missing, Note, Outcome, Plan, Point, passes
 from geglu_tune.devices.virtual.runner import VirtualRunner
-from geglu_tune.heuristics import default_tiling
-from geglu_tune.serving.index import Index, ask
+from geglu_tune.runtime.heuristics import default_tiling
+from geglu_tune.runtime.index import Index, ask
 from geglu_tune.tiling import Status, Tiling, Workload
 
 _NO_KERNEL = "only compiled kernels can be timed without a card"

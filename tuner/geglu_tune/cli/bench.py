@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from geglu_kernels.specs import FAMILIES
-from geglu_tune.asked import parse_dtype, parse_family
 from geglu_tune.bench.points import METRICS, MODES, PROVIDERS, Missing, Note, Outcome, Plan, Point
+from geglu_tune.boundary.asked import parse_dtype, parse_family
 from geglu_tune.cli.options import DbOption, DebugOption, ExitStatus, Format
 from geglu_tune.cli.say import say
 from geglu_tune.devices import resolve
@@ -119,7 +119,7 @@ def _matching(
 def _run(plan: Plan, device: str, db: Path | None, outcomes: list[Outcome], *, may_be_none: bool) -> list[Record]:
     """Our records; what became of every provider goes to `outcomes`."""
     from geglu_tune.bench.curves import records_of
-    from geglu_tune.serving.index import Index
+    from geglu_tune.runtime.index import Index
 
     index = Index(None if db is None else str(db))
     kind, name = resolve(device)

@@ -10,7 +10,7 @@ from geglu_tune.cli.options import DbOption, DebugOption, ExitStatus, JsonOption
 from geglu_tune.cli.say import say
 
 if TYPE_CHECKING:
-    from geglu_tune.doctor import Check
+    from geglu_tune.doctor.checks import Check
 
 
 def doctor(as_json: JsonOption = False, db: DbOption = None, debug: DebugOption = False) -> int:
@@ -18,7 +18,7 @@ def doctor(as_json: JsonOption = False, db: DbOption = None, debug: DebugOption 
 
     Changes nothing. Ends with 1 if there is a fault, with 0 if there are warnings at most.
     """
-    from geglu_tune import doctor
+    from geglu_tune.doctor import checks as doctor
 
     checks: list[Check] = []
     for check in doctor.examine(db):

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from geglu_kernels.specs import KERNELS, LOOP_ORDERS
-from geglu_tune.asked import parse_dtype, parse_kernel, parse_shape
+from geglu_tune.boundary.asked import parse_dtype, parse_kernel, parse_shape
+from geglu_tune.boundary.files import write_whole
 from geglu_tune.cli.options import DebugOption, ExitStatus, JsonOption
 from geglu_tune.cli.say import say
 from geglu_tune.errors import UsageError
-from geglu_tune.files import write_whole
 from geglu_tune.tiling import Device, Source, Workload
 
 if TYPE_CHECKING:

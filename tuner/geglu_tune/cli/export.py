@@ -20,8 +20,8 @@ def export(
     debug: DebugOption = False,
 ) -> int:
     """Write what was found into a file that `geglu-tune import` reads, here or on another machine."""
+    from geglu_tune.boundary.files import write_whole
     from geglu_tune.exchange.document import to_json
-    from geglu_tune.files import write_whole
     from geglu_tune.store import Store
 
     path = options.database(db)

@@ -21,8 +21,8 @@ def import_file(
 
     No measured best gives way to a slower or a virtual one.
     """
+    from geglu_tune.boundary.files import read_at_most
     from geglu_tune.exchange.document import MOST_BYTES, from_json
-    from geglu_tune.files import read_at_most
     from geglu_tune.store import Store
 
     path = options.database(db)

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from geglu_kernels.specs import KERNELS
-from geglu_tune.asked import parse_dtype, parse_kernel, parse_shape, parse_soc
+from geglu_tune.boundary.asked import parse_dtype, parse_kernel, parse_shape, parse_soc
+from geglu_tune.boundary.printable import printable
 from geglu_tune.cli.options import DbOption, DebugOption, ExitStatus, JsonOption
 from geglu_tune.cli.say import say
 from geglu_tune.paths import shipped_database_path
-from geglu_tune.printable import printable
 from geglu_tune.tiling import Workload
 
 if TYPE_CHECKING:
-    from geglu_tune.serving.served import ServedTiling
+    from geglu_tune.runtime.served import ServedTiling
 
 DEFAULT_DEVICE = "Ascend910B4"
 """What the library takes where no accelerator is in use, as none is here."""
@@ -35,8 +35,8 @@ def lookup(
     workload = Workload(parse_kernel(kernel), parse_shape(shape), parse_dtype(dtype))
     soc = parse_soc(device)
 
-    from geglu_tune.serving.index import Index, ask
-    from geglu_tune.serving.record import record_of
+    from geglu_tune.runtime.index import Index, ask
+    from geglu_tune.runtime.record import record_of
 
     index = Index(None if db is None else str(db))
     served = index.answer(ask(workload.kernel, workload.shape, workload.dtype, soc))

@@ -7,7 +7,7 @@ import sys
 
 import plotext
 
-from geglu_tune.printable import printable
+from geglu_tune.boundary.printable import printable
 from geglu_tune.results.landscape import Landscape
 
 _MARKERS = "xo*+#%@&"

@@ -12,7 +12,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 from geglu_tune.cli.say import say
 from geglu_tune.results.columns import format_time
 from geglu_tune.store import BestRecord, TrialRecord
-from geglu_tune.study import DeviceFailed, Event, Listener, StudyDone, StudyStarted, TrialDone
+from geglu_tune.sweep.study import DeviceFailed, Event, Listener, StudyDone, StudyStarted, TrialDone
 
 PLAIN_INTERVAL_S = 10.0
 """A log gets a line this often, and one at the end of every study."""

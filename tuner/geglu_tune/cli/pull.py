@@ -17,7 +17,7 @@ def pull(
     debug: DebugOption = False,
 ) -> int:
     """Take over the bests of a service, all or none of them."""
-    from geglu_tune import web
+    from geglu_tune.boundary import web
     from geglu_tune.exchange.document import MOST_BYTES, from_json
     from geglu_tune.store import Store
 

@@ -23,7 +23,7 @@ def push(
     debug: DebugOption = False,
 ) -> int:
     """Add what was found here to a service; its token is in GEGLU_TUNE_TOKEN."""
-    from geglu_tune import web
+    from geglu_tune.boundary import web
     from geglu_tune.exchange.document import to_json
     from geglu_tune.store import Store
 

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from geglu_tune.asked import parse_filters
+from geglu_tune.boundary.asked import parse_filters
 from geglu_tune.cli import options
 from geglu_tune.cli.options import DbOption, DebugOption, ExitStatus
 from geglu_tune.cli.say import say
@@ -26,7 +26,7 @@ def report(
     """Write the results with their pictures into one file to send around."""
     from rich.console import Console
 
-    from geglu_tune.files import write_whole
+    from geglu_tune.boundary.files import write_whole
     from geglu_tune.pages import views
     from geglu_tune.pages.report import report as report_on
     from geglu_tune.store import Store

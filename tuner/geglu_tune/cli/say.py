@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from geglu_tune.printable import printable
+from geglu_tune.boundary.printable import printable
 
 
 def say(line: str) -> None:

@@ -35,7 +35,7 @@ def serve(
         raise UsageError(f"GEGLU_TUNE_TOKEN has fewer than {LEAST_TOKEN} characters, which can be guessed")
     path = options.database(db)
 
-    from geglu_tune.service.serving import serve as serve_forever
+    from geglu_tune.service.process import serve as serve_forever
 
     def ready(url: str) -> None:
         say(f"serving {path} at {url}, {'read-only' if token is None else 'writable with the token'}; Ctrl-C ends it")

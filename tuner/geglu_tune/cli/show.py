@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from geglu_tune.asked import Filters, parse_filters
+from geglu_tune.boundary.asked import Filters, parse_filters
 from geglu_tune.cli import options
 from geglu_tune.cli.options import DbOption, DebugOption, ExitStatus, Format
 from geglu_tune.cli.say import say

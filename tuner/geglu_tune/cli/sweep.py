@@ -10,20 +10,20 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from geglu_kernels.specs import DEFAULT_KERNELS, KERNELS
-from geglu_tune import models
-from geglu_tune.asked import parse_dtype, parse_kernel, parse_model, parse_shape
+from geglu_tune.boundary import models
+from geglu_tune.boundary.asked import parse_dtype, parse_kernel, parse_model, parse_shape
 from geglu_tune.cli import options
 from geglu_tune.cli.options import DbOption, DebugOption, ExitStatus, Format, JsonOption
 from geglu_tune.cli.say import say
 from geglu_tune.errors import UsageError
-from geglu_tune.policy import POLICY
+from geglu_tune.search.policy import POLICY
 from geglu_tune.tiling import Source, Tiling, Workload
 
 if TYPE_CHECKING:
     from geglu_tune.devices.protocol import Runner
-    from geglu_tune.plan import StudyPlan
-    from geglu_tune.shared.runner import SharedRunner
-    from geglu_tune.sweep import SweepResult
+    from geglu_tune.sweep.plan import StudyPlan
+    from geglu_tune.sweep.shared.runner import SharedRunner
+    from geglu_tune.sweep.sweep import SweepResult
 
 
 def sweep(
@@ -87,13 +87,13 @@ def sweep(
     jobs = jobs or len(os.sched_getaffinity(0))
 
     from geglu_tune import devices
-    from geglu_tune import sweep as sweeping
     from geglu_tune.cli import tables
     from geglu_tune.cli.progress import progress
-    from geglu_tune.dbfile import has_database
-    from geglu_tune.plan import plan as make_plan
     from geglu_tune.results import columns, records
+    from geglu_tune.runtime.dbfile import has_database
     from geglu_tune.store import Store
+    from geglu_tune.sweep import sweep as sweeping
+    from geglu_tune.sweep.plan import plan as make_plan
 
     workloads = sweeping.check_workloads(asked)
     form = Format.JSON if as_json else Format.TABLE
@@ -148,7 +148,7 @@ def sweep(
 
 
 def _shared(runner: Runner, storage: str, seed: int, jobs: int) -> SharedRunner:
-    from geglu_tune.shared.runner import SharedRunner
+    from geglu_tune.sweep.shared.runner import SharedRunner
 
     return SharedRunner(runner, storage, seed=seed, chunk=max(1, jobs) if runner.source is Source.VIRTUAL else 1)
 
@@ -157,8 +157,8 @@ def _stale_tilings(
     path: Path, runner: Runner, kernels: list[str], dtypes: list[str], sizes: set[int]
 ) -> dict[Workload, list[Tiling]]:
     """What to time again of each workload that is stale; says so if none is."""
-    from geglu_tune.renewal import stale_bests, to_try_again
     from geglu_tune.store import Store
+    from geglu_tune.sweep.renewal import stale_bests, to_try_again
 
     with Store.read(path) as store:
         found = stale_bests(store, runner, kernels=kernels, dtypes=dtypes, sizes=sizes)
@@ -183,7 +183,7 @@ def _sum_up(studies: list[StudyPlan], jobs: int) -> str:
 
 def _conclude(result: SweepResult, studies: int, path: Path) -> ExitStatus:
     """Say on stderr how the sweep ended; the exit status says it too."""
-    from geglu_tune.study import End
+    from geglu_tune.sweep.study import End
 
     for workload in result.without_valid_tiling:
         say(f"no valid tiling for {workload}: the default stays; `geglu-tune show --trials` has every reason")

@@ -13,8 +13,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from geglu_tune.boundary.printable import printable
 from geglu_tune.cli.options import Format
-from geglu_tune.printable import printable
 from geglu_tune.results.columns import (
     GBPS,
     LOOP_ORDER,

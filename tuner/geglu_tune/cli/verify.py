@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from geglu_kernels.specs import DEFAULT_KERNELS, DTYPE_BYTES
-from geglu_tune.asked import parse_dtype, parse_kernel
+from geglu_tune.boundary.asked import parse_dtype, parse_kernel
 from geglu_tune.cli.options import DebugOption, ExitStatus, JsonOption
 from geglu_tune.cli.say import say
 from geglu_tune.devices import resolve

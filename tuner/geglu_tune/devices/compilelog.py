@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from geglu_tune.printable import printable
+from geglu_tune.boundary.printable import printable
 
 _OVERFLOW = re.compile(r"ub overflow, requires (\d+) bits while (\d+) bits available")
 

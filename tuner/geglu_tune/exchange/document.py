@@ -13,8 +13,8 @@ from geglu_kernels.launch import largest_block
 from geglu_kernels.specs import DTYPE_BYTES, KERNELS, LOOP_ORDERS
 from geglu_tune import __version__
 from geglu_tune import tiling as values
+from geglu_tune.boundary.printable import printable
 from geglu_tune.errors import GegluTuneError
-from geglu_tune.printable import printable
 from geglu_tune.store.records import Chosen, Contents, Provenance, TrialRecord
 
 FORMAT = "geglu-tune export"

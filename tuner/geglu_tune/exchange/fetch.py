@@ -10,10 +10,10 @@ import tempfile
 from contextlib import suppress
 from pathlib import Path
 
-from geglu_tune import web
+from geglu_tune.boundary import web
+from geglu_tune.boundary.printable import printable
 from geglu_tune.errors import GegluTuneError
 from geglu_tune.exchange.document import MOST_BYTES, from_json
-from geglu_tune.printable import printable
 from geglu_tune.store import Store
 
 

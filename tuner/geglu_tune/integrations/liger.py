@@ -14,7 +14,7 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from geglu_tune.errors import GegluTuneError
-from geglu_tune.lookup import lookup
+from geglu_tune.runtime.lookup import lookup
 
 TESTED = ("0.8.5",)
 """Versions of liger-kernel whose modules are known to be as is assumed here."""

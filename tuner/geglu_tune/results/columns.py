@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from geglu_tune.printable import printable
+from geglu_tune.boundary.printable import printable
 from geglu_tune.results.records import Record
 
 

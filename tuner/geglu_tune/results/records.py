@@ -7,13 +7,13 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from geglu_kernels.specs import DTYPE_BYTES, KERNELS
-from geglu_tune.serving.staleness import changed
+from geglu_tune.runtime.staleness import changed
 from geglu_tune.tiling import Source
 
 if TYPE_CHECKING:
     from geglu_tune.devices.protocol import Runner
-    from geglu_tune.plan import StudyPlan
     from geglu_tune.store import BestRecord, StudyRecord, TrialRecord
+    from geglu_tune.sweep.plan import StudyPlan
 
 Record = dict[str, Any]
 

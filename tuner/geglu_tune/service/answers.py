@@ -8,11 +8,11 @@ from pathlib import Path
 
 from sqlite_utils import Database
 
-from geglu_tune.asked import parse_dtype, parse_kernel, parse_shape, parse_soc
+from geglu_tune.boundary.asked import parse_dtype, parse_kernel, parse_shape, parse_soc
 from geglu_tune.errors import GegluTuneError
-from geglu_tune.serving.index import Index, ask
-from geglu_tune.serving.record import record_of
-from geglu_tune.serving.rows import Found, Question, find, find_in
+from geglu_tune.runtime.index import Index, ask
+from geglu_tune.runtime.record import record_of
+from geglu_tune.runtime.rows import Found, Question, find, find_in
 from geglu_tune.store.opening import snapshot
 from geglu_tune.tiling import Workload
 

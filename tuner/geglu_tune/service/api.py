@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from geglu_tune import __version__
-from geglu_tune.asked import Filters, parse_filters
+from geglu_tune.boundary.asked import Filters, parse_filters
 from geglu_tune.errors import GegluTuneError, UsageError
 from geglu_tune.exchange.document import from_json, to_json
 from geglu_tune.results import records

@@ -13,10 +13,10 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from geglu_tune.asked import TooLargeError
+from geglu_tune.boundary.asked import TooLargeError
+from geglu_tune.boundary.printable import printable
 from geglu_tune.errors import GegluTuneError, UsageError
 from geglu_tune.exchange.document import MOST_BYTES
-from geglu_tune.printable import printable
 from geglu_tune.service.api import Api
 from geglu_tune.service.limits import Limits
 from geglu_tune.service.metrics import Counting, Metrics

@@ -6,7 +6,7 @@ from typing import Any
 
 from geglu_kernels.specs import DTYPE_BYTES, KERNELS
 from geglu_tune import __version__
-from geglu_tune.asked import SHAPE_WITH_ELEMENTS, SOC
+from geglu_tune.boundary.asked import SHAPE_WITH_ELEMENTS, SOC
 from geglu_tune.exchange.document import Export
 from geglu_tune.service.api import LONGEST_PAGE, PAGE
 from geglu_tune.tiling import Source

@@ -9,9 +9,9 @@ from pathlib import Path
 
 from sqlite_utils import Database
 
-from geglu_tune.dbfile import NAME_ANOTHER, has_database, read_still, refuse_newer
 from geglu_tune.errors import ConflictError, GegluTuneError
 from geglu_tune.paths import default_database_path
+from geglu_tune.runtime.dbfile import NAME_ANOTHER, has_database, read_still, refuse_newer
 from geglu_tune.store import schema
 from geglu_tune.store.rows import DamagedRowError
 

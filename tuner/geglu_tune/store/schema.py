@@ -7,7 +7,7 @@ from contextlib import suppress
 
 from sqlite_utils import Database
 
-from geglu_tune.dbfile import APPLICATION_ID, SCHEMA_VERSION
+from geglu_tune.runtime.dbfile import APPLICATION_ID, SCHEMA_VERSION
 
 
 def create_version_1(db: Database) -> None:

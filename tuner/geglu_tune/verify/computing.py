@@ -39,8 +39,8 @@ def tiling_of(n: int, form: str, device: Device) -> Tiling:
 def on_virtual(device: Device, dtype: str, form: str) -> Compute:
     """Carries out the compiled program. Raises GegluTuneError where it does not compile, or breaks a rule."""
     from geglu_tune.devices.virtual.cache import cached_compile
+    from geglu_tune.devices.virtual.checking.execute import execute
     from geglu_tune.devices.virtual.compiler import Request
-    from geglu_tune.devices.virtual.execute import execute
     from geglu_tune.tiling import Workload
 
     def compute(kernel: str, inputs: Mapping[str, Array]) -> dict[str, Array]:

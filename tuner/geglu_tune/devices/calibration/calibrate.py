@@ -19,7 +19,7 @@ from geglu_tune.devices.calibration.probes import (
     streaming,
 )
 from geglu_tune.devices.profiles import Profile
-from geglu_tune.devices.virtual.chip import Chip
+from geglu_tune.devices.virtual.model.chip import Chip
 
 MEASUREMENTS = 5
 """Of each launch, in rounds, so that what drifts hits all launches."""

@@ -10,8 +10,8 @@ import numpy as np
 from geglu_tune.devices.calibration.numbers import fitted_names, number_of, with_numbers
 from geglu_tune.devices.calibration.probes import Launch
 from geglu_tune.devices.profiles import Number, Profile
-from geglu_tune.devices.virtual.chip import Chip
-from geglu_tune.devices.virtual.cost import Cycles
+from geglu_tune.devices.virtual.model.chip import Chip
+from geglu_tune.devices.virtual.model.cost import Cycles
 
 
 class Timer(Protocol):

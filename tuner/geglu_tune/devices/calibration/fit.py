@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from geglu_tune.devices.calibration.numbers import fitted_names, number_of
 from geglu_tune.devices.calibration.probes import Launch
 from geglu_tune.devices.profiles import Number, Profile
-from geglu_tune.devices.virtual.chip import Chip
-from geglu_tune.devices.virtual.cost import Cycles
+from geglu_tune.devices.virtual.model.chip import Chip
+from geglu_tune.devices.virtual.model.cost import Cycles
 
 TRUST = 0.005
 """No time is taken to be nearer to the truth than this, relative: clocks drift, and the model is one."""

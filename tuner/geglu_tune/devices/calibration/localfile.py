@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from geglu_tune.boundary.files import write_whole
 from geglu_tune.devices.calibration.fit import Estimate, Fit
 from geglu_tune.devices.profiles import shipped_file
 from geglu_tune.errors import GegluTuneError
-from geglu_tune.files import write_whole
 from geglu_tune.paths import local_profile_path
 
 _HEADING = """\

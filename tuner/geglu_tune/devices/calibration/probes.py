@@ -13,16 +13,16 @@ from geglu_kernels.specs import DTYPE_BYTES
 from geglu_kernels.specs import KERNELS as SPECS
 from geglu_tune.devices.calibration.kernels import STEP
 from geglu_tune.devices.profiles import Profile
-from geglu_tune.devices.virtual.chip import Chip
 from geglu_tune.devices.virtual.compiler import POINTERS, compile_function
-from geglu_tune.devices.virtual.cost import Cycles
-from geglu_tune.devices.virtual.program import Program
+from geglu_tune.devices.virtual.model.chip import Chip
+from geglu_tune.devices.virtual.model.cost import Cycles
+from geglu_tune.devices.virtual.model.program import Program
 from geglu_tune.errors import GegluTuneError
-from geglu_tune.heuristics import default_tiling
+from geglu_tune.runtime.heuristics import default_tiling
 from geglu_tune.tiling import Tiling, Workload
 
 PROBES = "geglu_tune.devices.calibration.kernels"
-_COPY = "geglu_tune.devices.virtual.validation.kernels"
+_COPY = "validation.kernels"
 
 CHAINED = ("vmuls", "vadds", "vmaxs", "vmins", "vmul", "vadd", "vsub", "vdiv", "vexp", "vcast")
 """The vector instructions that GEGLU compiles to."""

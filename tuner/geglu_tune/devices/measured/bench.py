@@ -22,7 +22,7 @@ from geglu_tune.devices.measured.messages import (
     Verify,
 )
 from geglu_tune.devices.measured.tensors import Inputs, Outputs, bytes_needed, rotation_bytes
-from geglu_tune.heuristics import default_tiling
+from geglu_tune.runtime.heuristics import default_tiling
 from geglu_tune.tiling import Status, Tiling, Workload
 
 _TRIVIAL = Workload("geglu_forward", (1000,), "fp32")

@@ -10,10 +10,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from geglu_tune.boundary.printable import printable
 from geglu_tune.devices.measured.messages import Done, Failed, Identity, Job, Ready, Reply, Trivial, Unusable
 from geglu_tune.devices.measured.worker import Opener, work
 from geglu_tune.errors import GegluTuneError, UsageError
-from geglu_tune.printable import printable
 from geglu_tune.tiling import Status
 
 _STRIKES = 3

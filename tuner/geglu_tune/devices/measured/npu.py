@@ -10,7 +10,6 @@ import subprocess
 from collections.abc import Callable
 from typing import Any
 
-from geglu_tune import cann
 from geglu_tune.devices.compilelog import last_line, ub_overflow
 from geglu_tune.devices.measured.adapter import Accelerator, Binary, DeviceMissingError
 from geglu_tune.devices.measured.bench import Bench
@@ -18,7 +17,8 @@ from geglu_tune.devices.measured.messages import Failed, Identity
 from geglu_tune.devices.measured.torch_accelerator import TIMER, TorchAccelerator, explain
 from geglu_tune.devices.profiles import Profile, profile_of_card
 from geglu_tune.errors import UsageError
-from geglu_tune.heuristics import ub_bits_from_cann, ub_bits_from_environment
+from geglu_tune.runtime import cann
+from geglu_tune.runtime.heuristics import ub_bits_from_cann, ub_bits_from_environment
 from geglu_tune.tiling import Device, Status
 
 _ENVIRONMENT = {

@@ -17,7 +17,7 @@ from geglu_tune.devices.measured.verdict import DefaultTimes, judge
 from geglu_tune.devices.measured.warmstart import WarmStart
 from geglu_tune.devices.measured.worker import Doer, Opener
 from geglu_tune.errors import GegluTuneError, UsageError
-from geglu_tune.heuristics import default_tiling
+from geglu_tune.runtime.heuristics import default_tiling
 from geglu_tune.tiling import Choice, Measurement, Source, Status, Tiling, Workload
 
 FINALISTS = 3

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 from geglu_tune.devices.profiles import profile_of_card
 from geglu_tune.errors import GegluTuneError
-from geglu_tune.heuristics import default_tiling
-from geglu_tune.moves import finer
-from geglu_tune.space import Space
-from geglu_tune.spaces import space_of
+from geglu_tune.runtime.heuristics import default_tiling
+from geglu_tune.search.moves import finer
+from geglu_tune.search.space import Space
+from geglu_tune.search.spaces import space_of
 from geglu_tune.tiling import Device, Measurement, Status, Tiling, Workload
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class WarmStart:
         if self._virtual is None:
             return []
         from geglu_tune.devices.virtual.regret import cover
-        from geglu_tune.search import Search
+        from geglu_tune.search.sampler import Search
 
         default = default_tiling(workload, self._device)
         space = space_of(workload, self._device)

@@ -19,7 +19,7 @@ from typing import Any
 
 from geglu_tune.errors import GegluTuneError, UsageError
 from geglu_tune.paths import local_profile_path
-from geglu_tune.socs import family
+from geglu_tune.runtime.socs import family
 from geglu_tune.tiling import Device
 
 if sys.version_info >= (3, 11):

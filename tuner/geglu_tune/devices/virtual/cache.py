@@ -19,10 +19,11 @@ from typing import Any
 
 import platformdirs
 
-from geglu_tune.devices.virtual import compiler, program
+from geglu_tune.devices.virtual import compiler
 from geglu_tune.devices.virtual.compiler import Compiled, Request, compile_kernel
+from geglu_tune.devices.virtual.model import program
 from geglu_tune.devices.virtual.toolchain import find_toolchain
-from geglu_tune.kernelsource import kernel_hash
+from geglu_tune.runtime.kernelsource import kernel_hash
 from geglu_tune.tiling import Status
 
 _NODES = {

@@ -24,7 +24,7 @@ from typing import IO, Any
 from geglu_kernels.grid import needs_int64
 from geglu_kernels.specs import KERNELS
 from geglu_tune.devices.compilelog import last_line, ub_overflow
-from geglu_tune.devices.virtual.program import Program, UnknownOperationError, read_program
+from geglu_tune.devices.virtual.model.program import Program, UnknownOperationError, read_program
 from geglu_tune.devices.virtual.toolchain import find_toolchain
 from geglu_tune.errors import GegluTuneError
 from geglu_tune.tiling import Status, Tiling, Workload

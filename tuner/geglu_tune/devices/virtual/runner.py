@@ -17,22 +17,20 @@ from numpy.typing import NDArray
 
 from geglu_tune.devices import profiles
 from geglu_tune.devices.profiles import Profile, find_profile
+from geglu_tune.devices.virtual import model
 from geglu_tune.devices.virtual.cache import REMEMBERED, cached_compile, program_hash
-from geglu_tune.devices.virtual.chip import Chip
+from geglu_tune.devices.virtual.checking.correctness import check_program
 from geglu_tune.devices.virtual.compiler import COMPILE_TIMEOUT_S, Request
-from geglu_tune.devices.virtual.correctness import check_program
-from geglu_tune.devices.virtual.program import Program
+from geglu_tune.devices.virtual.model.chip import Chip
+from geglu_tune.devices.virtual.model.program import Program
 from geglu_tune.devices.virtual.regret import least_regret
 from geglu_tune.devices.virtual.toolchain import find_toolchain
 from geglu_tune.devices.virtual.workers import LOST, Workers
-from geglu_tune.space import Variant
+from geglu_tune.search.space import Variant
 from geglu_tune.tiling import Choice, Measurement, Source, Status, Tiling, Workload
 
 TRIAL_TIMEOUT_S = 3 * COMPILE_TIMEOUT_S
 """A trial lowers, compiles and times; only the compiler in the middle is known to hang, and has its own limit."""
-
-_MODEL = ("program", "interpret", "trace", "cost", "steps", "core", "chip")
-"""The modules that decide a virtual time."""
 
 _T = TypeVar("_T")
 
@@ -178,7 +176,6 @@ def _model_versions(profile: Profile) -> dict[str, str]:
 
 @cache
 def _shipped_hash() -> str:
-    folder = Path(__file__).parent
-    sources = [folder / f"{name}.py" for name in _MODEL]
+    sources = sorted(Path(model.__file__).parent.glob("*.py"))
     numbers = sorted(Path(profiles.__file__).parent.glob("*.toml"))
     return hashlib.sha256(b"".join(path.read_bytes() for path in [*sources, *numbers])).hexdigest()[:12]

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from geglu_tune.boundary.printable import printable
 from geglu_tune.errors import GegluTuneError
-from geglu_tune.printable import printable
 
 _INSTALL = "install the compilers with: pip install 'geglu-tune[ascend]' (Python 3.10 or 3.11)"
 

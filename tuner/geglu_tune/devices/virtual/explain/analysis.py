@@ -13,14 +13,14 @@ import numpy as np
 from geglu_kernels.grid import ceil_div
 from geglu_kernels.specs import KERNELS
 from geglu_tune.devices.profiles import Profile
-from geglu_tune.devices.virtual.chip import Chip, kinds_of_programs
-from geglu_tune.devices.virtual.core import PIPES, Core
-from geglu_tune.devices.virtual.cost import CostModel, Cycles
 from geglu_tune.devices.virtual.explain.listing import Instruction, Listed, list_core
 from geglu_tune.devices.virtual.explain.timeline import ALL, Activity, Turn, critical_turn, run_core, stretch
 from geglu_tune.devices.virtual.explain.ubmap import UbMap, map_ub
-from geglu_tune.devices.virtual.program import Program
-from geglu_tune.devices.virtual.trace import Work, dma_bytes, trace_core
+from geglu_tune.devices.virtual.model.chip import Chip, kinds_of_programs
+from geglu_tune.devices.virtual.model.core import PIPES, Core
+from geglu_tune.devices.virtual.model.cost import CostModel, Cycles
+from geglu_tune.devices.virtual.model.program import Program
+from geglu_tune.devices.virtual.model.trace import Work, dma_bytes, trace_core
 from geglu_tune.tiling import Tiling, Workload
 
 RUN_TILES = 48

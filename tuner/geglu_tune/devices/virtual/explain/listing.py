@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from geglu_tune.devices.virtual.interpret import Memory, interpret
-from geglu_tune.devices.virtual.program import Call, Flag, Program
-from geglu_tune.devices.virtual.trace import Event, Work, trace_core
+from geglu_tune.devices.virtual.model.interpret import Memory, interpret
+from geglu_tune.devices.virtual.model.program import Call, Flag, Program
+from geglu_tune.devices.virtual.model.trace import Event, Work, trace_core
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,10 +7,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 
-from geglu_tune.devices.virtual.core import PIPES, FlagError
-from geglu_tune.devices.virtual.cost import CostModel
 from geglu_tune.devices.virtual.explain.listing import Instruction, Listed
-from geglu_tune.devices.virtual.trace import Drain, ScalarWork, SetFlag, WaitFlag, Work
+from geglu_tune.devices.virtual.model.core import PIPES, FlagError
+from geglu_tune.devices.virtual.model.cost import CostModel
+from geglu_tune.devices.virtual.model.trace import Drain, ScalarWork, SetFlag, WaitFlag, Work
 
 ALL = "ALL"
 """In place of a pipe: a barrier that all of them wait at."""

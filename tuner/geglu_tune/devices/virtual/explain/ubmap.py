@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from geglu_tune.devices.virtual.explain.listing import Instruction
-from geglu_tune.devices.virtual.interpret import Memory
-from geglu_tune.devices.virtual.program import WIDTH
+from geglu_tune.devices.virtual.model.interpret import Memory
+from geglu_tune.devices.virtual.model.program import WIDTH
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from geglu_tune.devices.virtual.explain.analysis import Analysis, Limit
 from geglu_tune.devices.virtual.explain.chain import Reuse, links, once, reuses
 from geglu_tune.devices.virtual.explain.explanation import Explanation, Refusal
 from geglu_tune.devices.virtual.explain.ubmap import UbBuffer
-from geglu_tune.devices.virtual.trace import Work
+from geglu_tune.devices.virtual.model.trace import Work
 from geglu_tune.tiling import Tiling
 
 _EQUAL = 0.0005

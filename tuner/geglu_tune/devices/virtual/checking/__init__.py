@@ -1,0 +1,1 @@
+"""Whether a compiled program computes its kernel."""

@@ -1,0 +1,100 @@
+"""How many cycles an event takes, from a profile's numbers: as they stand, and as they might be."""
+
+from __future__ import annotations
+
+import math
+import zlib
+from collections.abc import Callable
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from geglu_tune.devices.profiles import Number, Profile
+from geglu_tune.devices.virtual.model.trace import Work
+
+_HALF_BYTES = 2
+
+Cycles = NDArray[np.float64]
+"""Shape (1 + DRAWS,): first under the profile's values, then under every draw from their ranges."""
+
+DRAWS = 64
+"""Each number is drawn from its range, on its own: likeliest at its value, and falling off to the range's ends. All
+tilings get the same draws, so that differences between them are not noise."""
+
+Draw: TypeAlias = "Callable[[str, Number], Cycles]"
+"""What to take for a number of the profile, by its name (a vector instruction's are such as vmul.slope)."""
+
+
+def draw_from_range(name: str, number: Number) -> Cycles:
+    """The value, then DRAWS draws. Seeded by the name: a number's draws do not depend on which others there are."""
+    generator = np.random.default_rng(zlib.crc32(name.encode()))
+    if number.low == number.high:
+        return np.full(1 + DRAWS, number.value)
+    draws = generator.triangular(number.low, number.value, number.high, DRAWS)
+    return np.concatenate([[number.value], draws])
+
+
+class CostModel:
+    """Cycles and rates under a profile's values and under every draw of them.
+
+    Args:
+        share: bytes a cycle that memory allows this core's transfers, where that is less than its own limit.
+        draw: what to take for each number of the profile, all of one length.
+    """
+
+    def __init__(self, profile: Profile, share: Cycles | None = None, draw: Draw = draw_from_range) -> None:
+        self._profile = profile
+        self._draw = draw
+        self._share = np.array(np.inf) if share is None else share
+        self._works: dict[Work, Cycles] = {}
+        self.flag = self.number("flag_cycles")
+        self.scalar = self.number("scalar_cycles")
+        self.call = self.number("call_scalar_cycles")
+        self.clock_hz = self.number("clock_mhz") * 1e6
+        self._raising = {
+            "MTE2": self.flag + self.number("load_latency_cycles"),
+            "MTE3": self.flag + self.number("store_latency_cycles"),
+        }
+
+    def number(self, name: str) -> Cycles:
+        """A number of the profile under every draw."""
+        return self._draw(name, self._profile.numbers[name])
+
+    def work(self, work: Work) -> Cycles:
+        """Cycles that an instruction holds its pipe."""
+        if work not in self._works:
+            self._works[work] = self._dma(work) if work.op in ("load", "store") else self._vector(work)
+        return self._works[work]
+
+    def raising(self, setter: str) -> Cycles:
+        """Cycles from a pipe's last work to the flag it sets being up.
+
+        A transfer is complete only a latency after its turn on the pipe, which meanwhile goes on to the next one.
+        """
+        return self._raising.get(setter, self.flag)
+
+    def repeats(self, work: Work) -> int:
+        """How many times 256 B of the wider operand a vector instruction goes through."""
+        return math.ceil(work.bytes / self._profile["vector_bytes"])
+
+    def _vector(self, work: Work) -> Cycles:
+        """fixed + count-mode floor + repeats x (slope + conflicts).
+
+        Two sources in one bank group hide a result that meets them too, so the larger conflict counts alone.
+        """
+        cost = self._profile.vector[work.op]
+        slope = self._draw(f"{work.op}.slope", cost.slope if work.width > _HALF_BYTES else cost.slope_16bit)
+        if work.read_conflict:
+            slope = slope + self.number("read_conflict_slope")
+        elif work.write_conflict:
+            slope = slope + self.number("write_conflict_slope")
+        fixed = self._draw(f"{work.op}.fixed", cost.fixed) + self.number("count_mode_cycles")
+        return fixed + slope * self.repeats(work)
+
+    def _dma(self, work: Work) -> Cycles:
+        """Issue, then bytes at the core's own limit or its share of memory."""
+        rate = self.number("dma_bytes_per_cycle")
+        if not work.aligned:
+            rate = rate * self.number("unaligned_efficiency")
+        return self.number("transfer_issue_cycles") + work.bytes / np.minimum(rate, self._share)

@@ -1,4 +1,0 @@
-"""The model against what others measured: kernels that stand for theirs, their figures, and the page that compares.
-
-`python -m geglu_tune.devices.virtual.validate` runs it.
-"""

@@ -1,0 +1,1 @@
+"""The faults of a machine, and what to do about each."""

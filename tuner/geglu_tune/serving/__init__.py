@@ -1,1 +1,0 @@
-"""Answering from tuned rows, at run time (standard library alone)."""

@@ -1,1 +1,0 @@
-"""One sweep on several machines, through an Optuna storage."""

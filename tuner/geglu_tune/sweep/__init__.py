@@ -1,0 +1,1 @@
+"""Studies: one, which runs where and when, and all of them."""

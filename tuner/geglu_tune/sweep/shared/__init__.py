@@ -1,0 +1,1 @@
+"""One sweep on several machines, over a storage that they share."""

@@ -9,12 +9,12 @@ import numpy as np
 
 from geglu_tune.devices.profiles import shipped_profile
 from geglu_tune.devices.virtual.compiler import POINTERS, compile_function
+from geglu_tune.devices.virtual.model import chip as model
 from geglu_tune.devices.virtual.model.chip import Chip
 from geglu_tune.devices.virtual.model.cost import Cycles
 from geglu_tune.devices.virtual.model.program import Program
-from geglu_tune.devices.virtual.model.trace import Work, trace_core
+from geglu_tune.devices.virtual.model.trace import Work
 from geglu_tune.errors import GegluTuneError
-from geglu_tune.tiling import Tiling
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,17 +31,15 @@ class Launch:
 
     def seconds(self) -> Cycles:
         """Seconds under the profile's values, then under every draw from its ranges."""
-        tiling = Tiling(self.block_size, self.programs, self.multibuffer)
-        return chip(self.soc).seconds(self._program(), self.n, tiling)
+        return chip(self.soc).seconds(model.Launch.flat(self._program(), self.n, self.programs))
 
     def vector_cycles(self) -> Cycles:
         """Cycles that the first program keeps the vector pipe busy."""
         costs = chip(self.soc).costs
         cycles = np.zeros_like(costs.flag)
-        for segment in trace_core(self._program(), self.n, self.programs, 0):
-            for event in segment.events:
-                if isinstance(event, Work) and event.pipe == "V":
-                    cycles = cycles + segment.count * costs.work(event)
+        for event in model.Launch.flat(self._program(), self.n, self.programs).trace(0):
+            if isinstance(event, Work) and event.pipe == "V":
+                cycles = cycles + costs.work(event)
         return cycles
 
     def in_rounds(self) -> Cycles:

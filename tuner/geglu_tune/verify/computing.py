@@ -50,7 +50,9 @@ def on_virtual(device: Device, dtype: str, form: str) -> Compute:
         if compiled.program is None:
             raise GegluTuneError(f"{kernel} {dtype} {form} does not compile: {compiled.reason}")
         outputs = {name: np.empty(n, numpy_dtype(dtype)) for name in KERNELS[kernel].outputs}
-        faults = execute(compiled.program, tiling.programs, dict(inputs), outputs, device.ub_bytes)
+        faults = execute(
+            compiled.program, (tiling.programs,), {**inputs, **outputs, "n": n}, list(outputs), device.ub_bytes
+        )
         if faults:
             raise GegluTuneError(f"{kernel} {dtype} {form}: {faults[0].text}")
         return outputs

@@ -14,12 +14,13 @@ from geglu_kernels.specs import KERNELS as SPECS
 from geglu_tune.devices.calibration.kernels import STEP
 from geglu_tune.devices.profiles import Profile
 from geglu_tune.devices.virtual.compiler import POINTERS, compile_function
+from geglu_tune.devices.virtual.model import chip as model
 from geglu_tune.devices.virtual.model.chip import Chip
 from geglu_tune.devices.virtual.model.cost import Cycles
 from geglu_tune.devices.virtual.model.program import Program
 from geglu_tune.errors import GegluTuneError
 from geglu_tune.runtime.heuristics import default_tiling
-from geglu_tune.tiling import Tiling, Workload
+from geglu_tune.tiling import Workload
 
 PROBES = "geglu_tune.devices.calibration.kernels"
 _COPY = "validation.kernels"
@@ -62,8 +63,7 @@ class Launch:
     def seconds(self, chip: Chip) -> Cycles:
         """The model's time, under each of the chip's draws."""
         program = compile_probe(self.kernel, chip.profile.device.soc)
-        tiling = Tiling(self.kernel.block_size, self.programs, self.kernel.multibuffer)
-        return chip.seconds(program, self.n, tiling)
+        return chip.seconds(model.Launch.flat(program, self.n, self.programs))
 
 
 @cache

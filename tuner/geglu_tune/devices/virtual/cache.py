@@ -15,33 +15,18 @@ import zlib
 from dataclasses import asdict, fields, is_dataclass
 from functools import cache, lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import platformdirs
 
 from geglu_tune.devices.virtual import compiler
 from geglu_tune.devices.virtual.compiler import Compiled, Request, compile_kernel
-from geglu_tune.devices.virtual.model import program
+from geglu_tune.devices.virtual.model import library, program, reader
 from geglu_tune.devices.virtual.toolchain import find_toolchain
 from geglu_tune.runtime.kernelsource import kernel_hash
 from geglu_tune.tiling import Status
 
-_NODES = {
-    node.__name__: node
-    for node in (
-        program.Constant,
-        program.Scalar,
-        program.BlockIndex,
-        program.Buffer,
-        program.View,
-        program.Call,
-        program.Flag,
-        program.Barrier,
-        program.Loop,
-        program.If,
-        program.Program,
-    )
-}
+_NODES = {kind.__name__: kind for kind in (program.Program, program.Argument, *get_args(program.Node))}
 REMEMBERED = 256
 """Programs that a process keeps at hand: far more than one kernel and dtype has, and little memory."""
 _KEPT = (Status.OK, Status.UB_OVERFLOW)
@@ -79,7 +64,7 @@ def _key(request: Request) -> str:
 @cache
 def _reader_hash() -> str:
     """A changed reader reads programs anew."""
-    sources = (Path(module.__file__ or "").read_bytes() for module in (compiler, program))
+    sources = (Path(module.__file__ or "").read_bytes() for module in (compiler, library, program, reader))
     return hashlib.sha256(b"".join(sources)).hexdigest()[:16]
 
 

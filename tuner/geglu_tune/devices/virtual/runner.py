@@ -21,7 +21,7 @@ from geglu_tune.devices.virtual import model
 from geglu_tune.devices.virtual.cache import REMEMBERED, cached_compile, program_hash
 from geglu_tune.devices.virtual.checking.correctness import check_program
 from geglu_tune.devices.virtual.compiler import COMPILE_TIMEOUT_S, Request
-from geglu_tune.devices.virtual.model.chip import Chip
+from geglu_tune.devices.virtual.model.chip import Chip, Launch
 from geglu_tune.devices.virtual.model.program import Program
 from geglu_tune.devices.virtual.regret import least_regret
 from geglu_tune.devices.virtual.toolchain import find_toolchain
@@ -141,7 +141,7 @@ def draws(soc: str, workload: Workload, tiling: Tiling) -> list[float]:
     """Seconds of a tiling that compiles, under the profile's values and then under each draw."""
     compiled = cached_compile(Request.of(workload, tiling, soc))
     assert compiled.program is not None
-    seconds: list[float] = _chip(soc).seconds(compiled.program, workload.n, tiling).tolist()
+    seconds: list[float] = _chip(soc).seconds(Launch.flat(compiled.program, workload.n, tiling.programs)).tolist()
     return seconds
 
 

@@ -6,7 +6,8 @@ import numpy as np
 
 from geglu_kernels.reference import check
 from geglu_kernels.specs import KERNELS
-from geglu_tune.devices.virtual.checking.execute import Tensor, execute, numpy_dtype
+from geglu_tune.devices.virtual.checking.execute import Tensor, execute
+from geglu_tune.devices.virtual.model.interpret import numpy_dtype
 from geglu_tune.devices.virtual.model.program import Program
 
 _SPECIAL = (0.0, -0.0, 4.9, -4.9, 10.0, -10.0, np.nan)
@@ -33,7 +34,10 @@ def check_program(program: Program, kernel: str, dtype: str, block_size: int, ub
     for n, programs in ((3, 5), (block_size, 2), (5 * block_size + 1, 2), (4 * block_size - 1, 1)):
         inputs = {name: _values(random, n, name, dtype) for name in KERNELS[kernel].inputs}
         outputs = {name: np.empty(n, numpy_dtype(dtype)) for name in KERNELS[kernel].outputs}
-        reasons = [fault.text for fault in execute(program, programs, inputs, outputs, ub_bytes)]
+        reasons = [
+            fault.text
+            for fault in execute(program, (programs,), {**inputs, **outputs, "n": n}, list(outputs), ub_bytes)
+        ]
         reasons = reasons or [error.detail for error in check(kernel, inputs, outputs, dtype) if not error.ok]
         if reasons:
             more = f" (and {len(reasons) - 1} more)" if len(reasons) > 1 else ""

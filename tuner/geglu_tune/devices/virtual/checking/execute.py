@@ -2,43 +2,38 @@
 
 The arithmetic is the vector unit's: fp32 and fp16 instructions round to their own type, casts round to nearest, ties
 to even, and overflow gives infinity (the Inf/NaN mode, which is the 910B's default). Nothing is assumed to be there:
-UB starts as NaN bytes that count as never written, and outputs as NaN.
+UB starts as NaN bytes that count as never written.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from functools import cache
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from geglu_tune.devices.virtual.checking.arithmetic import compute
 from geglu_tune.devices.virtual.checking.races import Instruction, PipeOrder, Span
-from geglu_tune.devices.virtual.model.interpret import Memory, interpret
-from geglu_tune.devices.virtual.model.program import WIDTH, Call, Flag, Program, UnknownOperationError
+from geglu_tune.devices.virtual.model.instructions import Operands, operands_of
+from geglu_tune.devices.virtual.model.interpret import Memory, interpret, numpy_dtype, tensor
+from geglu_tune.devices.virtual.model.library import Routine, routine
+from geglu_tune.devices.virtual.model.program import BITS, Call, Flag, Program, UnknownOperationError
 
 Tensor: TypeAlias = NDArray[Any]
 
-_BINARY = {
-    "vadd": np.add,
-    "vsub": np.subtract,
-    "vmul": np.multiply,
-    "vdiv": np.divide,
-    "vmax": np.maximum,
-    "vmin": np.minimum,
-}
-_UNARY = {"vabs": np.absolute, "vexp": np.exp, "vln": np.log, "vsqrt": np.sqrt}
 _POISON = 0xFF
 """A NaN in every dtype."""
 _BLOCK = 32
 """UB bytes that a load fills up to, and that vector operands are aligned to."""
 _PADDED_LOADS = (0, 2)
-"""The library's pad modes null and value. A load of gm.sizes[0] elements fills its last block with the pad value."""
-_NEAREST = 0
-"""The library's cast mode R, which is HIVM's round mode rint."""
+"""The library's pad modes null and value. A load fills the last block of each row with the pad value."""
+_ATOMIC: dict[int, Callable[[Tensor, Tensor], Tensor]] = {1: np.add, 2: np.maximum, 3: np.minimum}
+"""Of a store, by the library's number: what is written is joined with what is there."""
+_RUNS = 64
+"""Spans that an access to rows is followed in; beyond, the bytes between the rows count as touched, too."""
 
 
 class FaultKind(str, Enum):
@@ -62,24 +57,36 @@ class Fault:
 
 
 def execute(
-    program: Program, programs: int, inputs: Mapping[str, Tensor], outputs: Mapping[str, Tensor], ub_bytes: int
+    program: Program,
+    grid: Sequence[int],
+    arguments: Mapping[str, Tensor | float],
+    outputs: Sequence[str],
+    ub_bytes: int,
 ) -> list[Fault]:
-    """Run every program of the grid, one after the other, and fill the outputs.
+    """Run every program of the grid, one after the other, on the tensors' memory.
 
-    Tensors are one-dimensional, contiguous and of one length n, in the order of the kernel's arguments; bf16 is
-    ml_dtypes.bfloat16. A fault that many tiles or programs show is listed once, where it shows first. Raises
-    UnknownOperationError naming an instruction that cannot be computed.
+    Args:
+        grid: one to three extents.
+        arguments: by name, in the order of the kernel's arguments: tensors as one-dimensional arrays (bf16 is
+            ml_dtypes.bfloat16), and numbers.
+        outputs: names of the tensors that must be written in full, and alone may be; they are filled with NaN first.
+            Where there are none, any tensor may be written, in part.
+
+    A fault that many tiles or programs show is listed once, where it shows first. Raises UnknownOperationError naming
+    an instruction that cannot be computed.
     """
-    memory = _GlobalMemory(inputs, outputs)
+    memory = _GlobalMemory(arguments, outputs)
+    extents = (*grid, 1, 1)[:3]
+    values = [*memory.values(program), *extents]
     faults: dict[object, Fault] = {}
     with np.errstate(all="ignore"):
-        for index in range(programs):
+        for index in range(int(np.prod(extents))):
             core = _Core(index, memory, ub_bytes, faults)
-            interpret(program, memory.n, programs, index, core)
+            interpret(program, values, index, core)
             core.finish()
     for name, written in memory.written.items():
         if missing := np.count_nonzero(~written):
-            text = f"{missing} of {memory.n} elements of {name} are never written, the first at {written.argmin()}"
+            text = f"{missing} of {written.size} elements of {name} are never written, the first at {written.argmin()}"
             faults[name] = Fault(FaultKind.UNWRITTEN_OUTPUT, text)
     return list(faults.values())
 
@@ -87,13 +94,30 @@ def execute(
 class _GlobalMemory:
     """The tensors by number, and which output elements have been written."""
 
-    def __init__(self, inputs: Mapping[str, Tensor], outputs: Mapping[str, Tensor]) -> None:
-        self.names = (*inputs, *outputs)
-        self.tensors = (*inputs.values(), *outputs.values())
-        self.n = self.tensors[0].size
-        self.written = {name: np.zeros(self.n, np.bool_) for name in outputs}
-        for output in outputs.values():
-            output.fill(np.nan)
+    def __init__(self, arguments: Mapping[str, Tensor | float], outputs: Sequence[str]) -> None:
+        self._arguments = arguments
+        self.names = [name for name, value in arguments.items() if isinstance(value, np.ndarray)]
+        self.tensors = [value for value in arguments.values() if isinstance(value, np.ndarray)]
+        self.written = {name: np.zeros(arguments[name].size, np.bool_) for name in outputs}  # type: ignore[union-attr]
+        for name in outputs:
+            arguments[name].fill(np.nan)  # type: ignore[union-attr]
+
+    def values(self, program: Program) -> list[Any]:
+        """What the program takes for each of its arguments but the grid."""
+        numbers = iter(range(len(self.tensors)))
+        return [
+            tensor(next(numbers), value.size, argument.dtype) if isinstance(value, np.ndarray) else value
+            for value, argument in zip(self._arguments.values(), program.arguments, strict=False)
+        ]
+
+    def may_write(self, number: int) -> bool:
+        return not self.written or self.names[number] in self.written
+
+    def note_written(self, number: int, places: Callable[[Tensor], Tensor]) -> None:
+        """Take note of the elements that a view of the tensor has."""
+        written = self.written.get(self.names[number])
+        if written is not None:
+            places(written)[...] = True
 
 
 class _Core:
@@ -110,8 +134,12 @@ class _Core:
 
     def scalar(self) -> None: ...
 
-    def end_of_iteration(self, remaining: int) -> int:
-        return 0
+    def begin_loop(self) -> None: ...
+
+    def end_of_iteration(self, remaining: int, carried: Sequence[Any]) -> tuple[int, Sequence[Any]]:
+        return 0, carried
+
+    def end_loop(self) -> None: ...
 
     def flag(self, flag: Flag, event: int) -> None:
         if flag.is_set:
@@ -128,144 +156,233 @@ class _Core:
             text = f"event {event} of {setter} for {waiter} is still set at the end"
             self._fault(FaultKind.EVENT, (setter, waiter, event), text)
 
-    def call(self, call: Call, operands: Sequence[Any]) -> None:
-        if call.op == "load":
-            self._load(call, *operands)
-        elif call.op == "store":
-            self._store(call, *operands)
-        elif call.op == "broadcast":
-            self._broadcast(call, *operands)
-        elif call.op == "vcast":
-            self._cast(call, *operands)
+    def load(self, memory: Memory, index: Any) -> Any:
+        one = memory._replace(offset=int(index), sizes=(1,), strides=(1,))
+        values = self._read("the scalar unit", "S", "load", one) if memory.in_ub else self._outside("load", "load", one)
+        return values[0].item() if values is not None and values.size else 0
+
+    def store(self, value: Any, memory: Memory, index: Any) -> None:
+        one = memory._replace(offset=int(index), sizes=(1,), strides=(1,))
+        if memory.in_ub:
+            spans = self._spans("the scalar unit", "S", "store", one)
+            if spans is not None:
+                self._touch("the scalar unit", "S", "store", (), spans)
+                self._put(one, value)
         else:
-            self._compute(call, operands)
+            self._write_outside("store", "store", one, np.array([value]), 0)
 
-    def _load(self, call: Call, source: Memory, target: Memory, mode: int, value: float, left: int) -> None:
+    def call(self, call: Call, operands: Sequence[Any]) -> None:
+        called = routine(call.name)
+        sorted_operands = operands_of(called, operands)
+        if called.family == "load":
+            self._load(call, called, sorted_operands)
+        elif called.family == "store":
+            self._store(call, called, sorted_operands)
+        else:
+            self._compute(call, called, sorted_operands)
+
+    def _load(self, call: Call, called: Routine, operands: Operands) -> None:
+        source, target = operands.sources[0], operands.target
+        mode, value, left = operands.rest[:3]
         if left or mode not in _PADDED_LOADS:
-            raise UnknownOperationError(f"load with pad mode {mode} and {left} elements of padding on the left")
-        count = source.elements
-        span = self._span(call, target, call.target, count)
-        if span is None or count <= 0:
+            raise UnknownOperationError(call.name, f"with pad mode {mode} and {left} elements of padding on the left")
+        if not source.elements:
             return
-        low, high = span
-        padded = min(-(-high // _BLOCK) * _BLOCK, self._ub.size)
-        self._touch(call, (), ((low, padded),))
-        dtype = numpy_dtype(call.source)
-        self._ub[low:high] = _POISON  # what a load past the end of its tensor gets
-        self._ub[high:padded].view(dtype)[:] = value if mode else 0
-        start, stop = self._inside(call, source, count)
-        first = low + (start - source.offset) * dtype.itemsize
-        data = self._memory.tensors[source.base][start:stop].view(np.uint8)
-        self._ub[first : first + data.size] = data
-
-    def _store(self, call: Call, source: Memory, target: Memory, atomic: int) -> None:
-        if atomic:
-            raise UnknownOperationError(f"store with atomic kind {atomic}")
-        count = source.elements
-        span = self._span(call, source, call.source, count)
-        if span is None or count <= 0:
+        filled = target._replace(sizes=source.sizes)
+        spans = self._spans(call, "MTE2", "load", filled)
+        if spans is None:
             return
-        self._touch(call, (span,), ())
-        dtype = numpy_dtype(call.target)
-        start, stop = self._inside(call, target, count)
-        name = self._memory.names[target.base]
-        if name not in self._memory.written:
-            self._fault(FaultKind.INPUT_WRITTEN, call, f"store writes {name}, which is an input")
+        padded = [(low, min(-(-high // _BLOCK) * _BLOCK, self._ub.size)) for low, high in spans]
+        self._touch(call, "MTE2", "load", (), tuple(padded))
+        dtype = numpy_dtype(called.source)
+        for (low, high), (_, end) in zip(spans, padded, strict=True):
+            self._ub[low:high] = _POISON  # what a load past the end of its tensor gets
+            if (end - high) % dtype.itemsize == 0:
+                self._ub[high:end].view(dtype)[:] = value if mode else 0
+        data = self._outside(call, "load", source)
+        if data is None:
             return
-        self._memory.written[name][start:stop] = True
-        data = self._ub[span[0] : span[1]].view(dtype)
-        self._memory.tensors[target.base][start:stop] = data[start - target.offset : stop - target.offset]
+        self._put(filled, data) if data.shape == source.sizes else self._put_first(filled, data)
 
-    def _broadcast(self, call: Call, value: float, target: Memory) -> None:
-        span = self._span(call, target, call.target, target.elements)
-        if span is not None:
-            self._touch(call, (), (span,))
-            self._view(span, call.target)[:] = value
-
-    def _cast(self, call: Call, source: Memory, target: Memory, mode: int) -> None:
-        if mode != _NEAREST:
-            raise UnknownOperationError(f"vcast with round mode {mode}")
-        reads = self._span(call, source, call.source, source.elements)
-        writes = self._span(call, target, call.target, source.elements)
-        if reads is not None and writes is not None:
-            self._touch(call, (reads,), (writes,))
-            np.copyto(self._view(writes, call.target), self._view(reads, call.source), casting="unsafe")
-
-    def _compute(self, call: Call, operands: Sequence[Any]) -> None:
-        """An instruction on one type: one or two sources (one may be a scalar), the target, and scratch."""
-        ufunc: np.ufunc | None = _UNARY.get(call.op) or _BINARY.get(call.op) or _BINARY.get(call.op[:-1])
-        if ufunc is None or call.source == "bf16":  # the vector unit has no bf16 arithmetic
-            raise UnknownOperationError(f"the virtual core cannot compute {call.op} on {call.source}")
-        *sources, target, _ = operands
-        writes = self._span(call, target, call.target, target.elements)
-        spans = [
-            self._span(call, source, call.source, target.elements) for source in sources if isinstance(source, Memory)
-        ]
-        reads = tuple(span for span in spans if span is not None)
-        if writes is None or len(reads) < len(spans):
+    def _store(self, call: Call, called: Routine, operands: Operands) -> None:
+        source, target = operands.sources[0], operands.target
+        atomic = int(operands.rest[0]) if operands.rest else 0
+        if atomic and atomic not in _ATOMIC:
+            raise UnknownOperationError(call.name, f"with atomic kind {atomic}")
+        if not source.elements:
             return
-        self._touch(call, reads, (writes,))
-        values = [self._view(span, call.source) for span in reads]
-        scalars = [numpy_dtype(call.source).type(source) for source in sources if not isinstance(source, Memory)]
-        ufunc(*values, *scalars, out=self._view(writes, call.target))
+        values = self._read(call, "MTE3", "store", source)
+        if values is not None:
+            self._write_outside(call, "store", target._replace(sizes=source.sizes), values, atomic)
 
-    def _view(self, span: Span, dtype: str) -> Tensor:
-        return self._ub[span[0] : span[1]].view(numpy_dtype(dtype))
+    def _compute(self, call: Call, called: Routine, operands: Operands) -> None:
+        sources, target = operands.sources, operands.target
+        if not target.elements:
+            return
+        op = called.op if called.family == "elementwise" else called.family
+        read: list[Any] = []
+        reads: list[tuple[Span, ...]] = []
+        for source in sources:
+            if not isinstance(source, Memory):
+                read.append(source)
+                continue
+            spans = self._spans(call, "V", op, source)
+            if spans is None:
+                return
+            reads.append(spans)
+            read.append(source)
+        writes = self._spans(call, "V", op, target)
+        if writes is None:
+            return
+        self._touch(call, "V", op, tuple(span for spans in reads for span in spans), writes)
+        values = [self._get(each) if isinstance(each, Memory) else each for each in read]
+        self._put(target, compute(called, call.name, values, target.sizes, operands.rest))
 
-    def _span(self, call: Call, memory: Memory, dtype: str, count: int) -> Span | None:
-        """UB bytes of the first `count` elements; None where UB has no such bytes."""
-        width = WIDTH[dtype]
-        low = memory.base + memory.offset * width
-        high = low + count * width
-        end = memory.base + memory.limit * width
+    def _read(self, call: object, pipe: str, op: str, memory: Memory) -> Tensor | None:
+        spans = self._spans(call, pipe, op, memory)
+        if spans is None:
+            return None
+        self._touch(call, pipe, op, spans, ())
+        return self._get(memory)
+
+    def _get(self, memory: Memory) -> Tensor:
+        if memory.dtype == "i1":
+            first = memory.base * 8 + memory.offset
+            bits = np.unpackbits(self._ub[first // 8 : -(-(first + memory.elements) // 8)], bitorder="little")
+            return bits[first % 8 :][: memory.elements].astype(np.bool_).reshape(memory.sizes)
+        return _strided(self._ub[memory.base :], memory)
+
+    def _put(self, memory: Memory, values: Any) -> None:
+        if memory.dtype == "i1":
+            first = memory.base * 8 + memory.offset
+            window = slice(first // 8, -(-(first + memory.elements) // 8))
+            bits = np.unpackbits(self._ub[window], bitorder="little")
+            bits[first % 8 :][: memory.elements] = np.broadcast_to(np.asarray(values, np.bool_), memory.sizes).reshape(
+                -1
+            )
+            self._ub[window] = np.packbits(bits, bitorder="little")
+            return
+        np.copyto(_strided(self._ub[memory.base :], memory), values, casting="unsafe")
+
+    def _put_first(self, memory: Memory, values: Tensor) -> None:
+        """As many elements as there are: the others lie outside the tensor."""
+        if len(memory.sizes) == 1:
+            self._put(memory._replace(sizes=values.shape), values)
+
+    def _spans(self, call: object, pipe: str, op: str, memory: Memory) -> tuple[Span, ...] | None:
+        """UB bytes of a memory's elements, a span a run; None where UB has no such bytes."""
+        spans = tuple(_runs_of(memory))
+        width = BITS[memory.dtype]
+        end = memory.base + -(-memory.limit * width // 8)
+        low, high = min(span[0] for span in spans), max(span[1] for span in spans)
         if low < memory.base or high > end or high > self._ub.size:
-            text = f"{call.op} touches UB bytes {low}..{high} of a buffer at {memory.base}..{end}"
+            text = f"{op} touches UB bytes {low}..{high} of a buffer at {memory.base}..{end}"
             self._fault(FaultKind.OUTSIDE_BUFFER, call, text)
-        if call.pipe == "V" and low % _BLOCK:
-            text = f"{call.op} has an operand at UB byte {low}, which is no multiple of {_BLOCK}"
+        if pipe == "V" and spans[0][0] % _BLOCK and memory.elements > 1:
+            text = f"{op} has an operand at UB byte {spans[0][0]}, which is no multiple of {_BLOCK}"
             self._fault(FaultKind.UNALIGNED, call, text)
-        return (low, high) if 0 <= low <= high <= self._ub.size else None
+        return spans if low >= 0 and high <= self._ub.size else None
 
-    def _inside(self, call: Call, memory: Memory, count: int) -> tuple[int, int]:
-        """The elements of the access that its tensor has."""
-        n = self._memory.n
-        start, stop = memory.offset, memory.offset + count
-        first = min(max(start, 0), n)
-        last = min(max(stop, first), n)
-        if outside := (count - (last - first)) * WIDTH[call.source]:
+    def _outside(self, call: object, op: str, memory: Memory) -> Tensor | None:
+        """The elements of a tensor, those alone that it has where the access goes past its end."""
+        inside = self._inside(call, op, memory)
+        if inside is None:
+            return None
+        return np.array(_strided(self._memory.tensors[memory.base].view(np.uint8), inside))
+
+    def _write_outside(self, call: object, op: str, memory: Memory, values: Tensor, atomic: int) -> None:
+        if not self._memory.may_write(memory.base):
             name = self._memory.names[memory.base]
-            text = f"{call.op} touches elements {start}..{stop} of {name}, which has {n}: {outside} bytes outside"
-            self._fault(FaultKind.OUTSIDE_TENSOR, call, text)
-        return first, last
+            self._fault(FaultKind.INPUT_WRITTEN, call, f"{op} writes {name}, which is an input")
+            return
+        inside = self._inside(call, op, memory)
+        if inside is None:
+            return
+        skipped = inside.offset - memory.offset
+        if inside.sizes != memory.sizes:
+            values = values[skipped : skipped + inside.sizes[0]]
+        there = _strided(self._memory.tensors[memory.base].view(np.uint8), inside)
+        joined = _ATOMIC[atomic](there, values.astype(there.dtype)) if atomic else values
+        np.copyto(there, joined, casting="unsafe")
+        self._memory.note_written(memory.base, lambda written: _strided(written.view(np.uint8), inside, np.bool_))
 
-    def _touch(self, call: Call, reads: tuple[Span, ...], writes: tuple[Span, ...]) -> None:
+    def _inside(self, call: object, op: str, memory: Memory) -> Memory | None:
+        """The part of an access that its tensor has; a fault where that is not all."""
+        size, last = self._memory.tensors[memory.base].size, memory.offset
+        for extent, stride in zip(memory.sizes, memory.strides, strict=True):
+            last += (extent - 1) * stride
+        first = memory.offset
+        if first >= 0 and last < size:
+            return memory
+        name, itemsize = self._memory.names[memory.base], BITS[memory.dtype] // 8
+        if len(memory.sizes) == 1 and memory.strides == (1,):
+            start, stop = min(max(first, 0), size), min(max(last + 1, 0), size)
+            outside = (last + 1 - first - (stop - start)) * itemsize
+        else:
+            start = stop = outside = 0
+        how_much = f": {outside} bytes outside" if outside else ""
+        text = f"{op} touches elements {first}..{last + 1} of {name}, which has {size}{how_much}"
+        self._fault(FaultKind.OUTSIDE_TENSOR, call, text)
+        return memory._replace(offset=start, sizes=(stop - start,)) if stop > start else None
+
+    def _touch(self, call: object, pipe: str, op: str, reads: tuple[Span, ...], writes: tuple[Span, ...]) -> None:
         """Check an instruction's UB bytes, and take note of them."""
         for low, high in reads:
             if (low, high) not in self._known_written:
-                self._check_written(call, low, high)
-        race = self._order.issue(Instruction(call.pipe, call.op, reads, writes))
+                self._check_written(call, op, low, high)
+        race = self._order.issue(Instruction(pipe, op, reads, writes))
         if race is not None:
             (low, high), earlier = race.span, race.earlier
-            text = f"{earlier.pipe} ({earlier.op}) and {call.pipe} ({call.op}) touch UB bytes {low}..{high} in no order"
+            text = f"{earlier.pipe} ({earlier.op}) and {pipe} ({op}) touch UB bytes {low}..{high} in no order"
             self._fault(FaultKind.RACE, (call, earlier.op), text)
         for low, high in writes:
-            if any(_clobbers((low, high), span) for span in reads):
-                text = f"{call.op} writes UB bytes {low}..{high} over a source that it still reads"
+            if op in _IN_ORDER and any(_clobbers((low, high), span) for span in reads):
+                text = f"{op} writes UB bytes {low}..{high} over a source that it still reads"
                 self._fault(FaultKind.OVERLAP, call, text)
             if (low, high) not in self._known_written:
                 self._written[low:high] = True
                 self._known_written.add((low, high))
 
-    def _check_written(self, call: Call, low: int, high: int) -> None:
+    def _check_written(self, call: object, op: str, low: int, high: int) -> None:
         missing = np.count_nonzero(~self._written[low:high])
         if missing:
-            text = f"{call.op} reads UB bytes {low}..{high}, {missing} of which were never written"
+            text = f"{op} reads UB bytes {low}..{high}, {missing} of which were never written"
             self._fault(FaultKind.UNWRITTEN_READ, call, text)
         else:
             self._known_written.add((low, high))
 
     def _fault(self, kind: FaultKind, key: object, text: str) -> None:
         self._faults.setdefault((kind, key), Fault(kind, f"program {self._index}: {text}"))
+
+
+_IN_ORDER = {"cast", "copy", "compare", "select", "logic"} | {
+    *("vadd", "vsub", "vmul", "vdiv", "vmax", "vmin", "vabs", "vexp", "vln", "vsqrt", "vrsqrt", "vrec", "vrelu")
+}
+"""What goes through its operands in order, so that a result may overtake the reading of a source."""
+
+
+def _strided(data: Tensor, memory: Memory, dtype: Any = None) -> Tensor:
+    """A view of bytes as the memory's elements."""
+    kind = np.dtype(dtype) if dtype is not None else numpy_dtype(memory.dtype)
+    strides = tuple(stride * kind.itemsize for stride in memory.strides)
+    view: Tensor = np.ndarray(memory.sizes, kind, data, memory.offset * kind.itemsize, strides)
+    return view
+
+
+def _runs_of(memory: Memory) -> list[Span]:
+    """First byte and the one after the last of each run of contiguous elements."""
+    bits, run, place = BITS[memory.dtype], 1, len(memory.sizes)
+    while place and (memory.sizes[place - 1] == 1 or memory.strides[place - 1] == run):
+        place -= 1
+        run *= memory.sizes[place]
+    starts = np.zeros(1, np.int64)
+    for size, stride in zip(memory.sizes[:place], memory.strides[:place], strict=True):
+        starts = (starts[:, None] + np.arange(size) * stride).reshape(-1)
+    firsts = (memory.offset + starts) * bits // 8 + memory.base
+    length = -(-run * bits // 8)
+    if len(firsts) > _RUNS:
+        return [(int(firsts.min()), int(firsts.max()) + length)]
+    return [(int(first), int(first) + length) for first in firsts]
 
 
 def _clobbers(target: Span, source: Span) -> bool:
@@ -276,12 +393,3 @@ def _clobbers(target: Span, source: Span) -> bool:
     """
     overlap = target[0] < source[1] and source[0] < target[1]
     return overlap and (target[0] > source[0] or target[1] > source[1])
-
-
-@cache
-def numpy_dtype(name: str) -> np.dtype[Any]:
-    """NumPy's type for bf16, fp16 or fp32."""
-    import ml_dtypes
-
-    dtype: np.dtype[Any] = np.dtype({"fp32": np.float32, "fp16": np.float16, "bf16": ml_dtypes.bfloat16}[name])
-    return dtype

@@ -33,6 +33,10 @@ class Instruction(NamedTuple):
     writes: tuple[Span, ...]
 
 
+_Bytes: TypeAlias = "tuple[tuple[Span, ...], tuple[Span, ...]]"
+"""What is read and what is written."""
+
+
 class Race(NamedTuple):
     """Two instructions that no synchronisation orders, and the bytes that both touch."""
 
@@ -49,7 +53,9 @@ class PipeOrder:
     """
 
     def __init__(self) -> None:
-        self._issued: dict[str, list[Instruction]] = {pipe: [] for pipe in PIPES}
+        self._issued: dict[str, dict[_Bytes, tuple[int, Instruction]]] = {pipe: {} for pipe in PIPES}
+        """The last instruction on the same bytes, with its number: where that is over, those before it are."""
+        self._count = dict.fromkeys(PIPES, 0)
         self._finished: dict[str, _Progress] = {pipe: dict.fromkeys(PIPES, 0) for pipe in PIPES}
         """Of every pipe's instructions, those that are over before this pipe's next one starts."""
         self._raised: dict[tuple[str, str, int], deque[_Progress]] = defaultdict(deque)
@@ -58,14 +64,21 @@ class PipeOrder:
         """Append an instruction to its pipe, and say with which unfinished one it races, if any."""
         race = None
         for pipe, finished in self._finished[later.pipe].items():
-            for earlier in self._issued[pipe][finished:]:
-                race = race or _meet(earlier, later)
-        self._issued[later.pipe].append(later)
+            for number, earlier in reversed(self._issued[pipe].values()):
+                if race is not None or number < finished:
+                    break
+                race = _meet(earlier, later)
+        if later.pipe != "S" or later.writes:  # the scalar unit waits for what it reads
+            touched = (later.reads, later.writes)
+            self._issued[later.pipe].pop(touched, None)
+            self._issued[later.pipe][touched] = (self._count[later.pipe], later)
+            self._count[later.pipe] += 1
+        self._finished["S"]["S"] = self._count["S"]  # it does one thing after another
         return race
 
     def set_flag(self, setter: str, waiter: str, event: int) -> None:
         progress = dict(self._finished[setter])
-        progress[setter] = len(self._issued[setter])
+        progress[setter] = self._count[setter]
         self._raised[setter, waiter, event].append(progress)
 
     def wait_flag(self, setter: str, waiter: str, event: int) -> bool:
@@ -83,10 +96,10 @@ class PipeOrder:
 
     def barrier(self, pipe: str) -> None:
         if pipe != "ALL":
-            self._finished[pipe][pipe] = len(self._issued[pipe])
+            self._finished[pipe][pipe] = self._count[pipe]
             return
         for finished in self._finished.values():
-            finished.update((other, len(issued)) for other, issued in self._issued.items())
+            finished.update(self._count)
 
     def still_set(self) -> list[tuple[str, str, int]]:
         """Events that were set more often than waited for: setter, waiter, number."""

@@ -16,11 +16,11 @@ from geglu_tune.devices.profiles import Profile
 from geglu_tune.devices.virtual.explain.listing import Instruction, Listed, list_core
 from geglu_tune.devices.virtual.explain.timeline import ALL, Activity, Turn, critical_turn, run_core, stretch
 from geglu_tune.devices.virtual.explain.ubmap import UbMap, map_ub
-from geglu_tune.devices.virtual.model.chip import Chip, kinds_of_programs
+from geglu_tune.devices.virtual.model.chip import Chip, Launch
 from geglu_tune.devices.virtual.model.core import PIPES, Core
 from geglu_tune.devices.virtual.model.cost import CostModel, Cycles
 from geglu_tune.devices.virtual.model.program import Program
-from geglu_tune.devices.virtual.model.trace import Work, dma_bytes, trace_core
+from geglu_tune.devices.virtual.model.trace import Trace, Work, traffic_of
 from geglu_tune.tiling import Tiling, Workload
 
 RUN_TILES = 48
@@ -115,7 +115,11 @@ class Analysis:
     @cached_property
     def seconds(self) -> Cycles:
         """The launch's time under the profile's values, then under every draw."""
-        return self.chip.seconds(self.program, self.workload.n, self.tiling)
+        return self.chip.seconds(self.launch)
+
+    @cached_property
+    def launch(self) -> Launch:
+        return Launch.flat(self.program, self.workload.n, self.tiling.programs)
 
     @property
     def launch_seconds(self) -> float:
@@ -135,9 +139,9 @@ class Analysis:
         return float(self.chip.bandwidth(self.workload.bytes_moved)[0]) / 1e9
 
     @cached_property
-    def busiest(self) -> int:
-        """A program that has most tiles."""
-        return kinds_of_programs(self.workload.n, self.tiling)[-1][0]
+    def _trace(self) -> Trace:
+        """Of program 0, which has as many tiles as any."""
+        return self.launch.trace(0)
 
     @cached_property
     def tiles(self) -> int:
@@ -152,7 +156,7 @@ class Analysis:
         At that rate the busiest core, by itself, takes as long as the launch does with all cores.
         """
         own = self.profile["dma_bytes_per_cycle"]
-        trace = trace_core(self.program, self.workload.n, self.tiling.programs, self.busiest)
+        trace = self._trace
         wanted = (float(self.seconds[0]) - self.launch_seconds) * self.clock_hz
 
         def cycles(inverse: float) -> float:
@@ -162,7 +166,7 @@ class Analysis:
             return own
         # A core's cycles are a maximum of sums in 1/rate, so convex: secants from above come down to the root and
         # never below it. Loads or stores are half of the bytes or more, so at 2 wanted / moved they take long enough.
-        moved = dma_bytes(trace)
+        moved = traffic_of(trace).total
         older, newer = 4 * wanted / moved, 2 * wanted / moved
         while cycles(newer) > wanted * (1 + _RATE_TOLERANCE):
             slope = (cycles(older) - cycles(newer)) / (older - newer)
@@ -172,7 +176,7 @@ class Analysis:
     @cached_property
     def steady(self) -> Steady:
         """The steady state that a core with many tiles is in, whether or not this workload has as many."""
-        listed = list_core(self.program, self.tensors, self.tiling.block_size * RUN_TILES, 1, 0)
+        listed = list_core(Launch.flat(self.program, self.tiling.block_size * RUN_TILES, 1), self.tensors, 0)
         activities = run_core(listed, self._costs_at(self.dma_rate))
         turn = critical_turn(activities, _STEADY_TILE + 1, _period(listed))
         assert turn is not None, "a run of RUN_TILES tiles has a steady state"
@@ -214,13 +218,12 @@ class Analysis:
         """
         left_out = max(0, self.tiles - RUN_TILES)
         n = self.workload.n - left_out * self.tiling.programs * self.tiling.block_size
-        listed = list_core(self.program, self.tensors, n, self.tiling.programs, self.busiest)
+        listed = list_core(Launch.flat(self.program, n, self.tiling.programs), self.tensors, 0)
         costs = self._costs_at(self.dma_rate)
         activities = run_core(listed, costs)
         if not left_out:
             return activities
-        trace = trace_core(self.program, self.workload.n, self.tiling.programs, self.busiest)
-        whole = float(Core(costs).cycles(trace)[0])
+        whole = float(Core(costs).cycles(self._trace)[0])
         longer = dict.fromkeys((*PIPES, ALL), whole - max(activity.end for activity in activities))
         # The scalar unit waits for nothing: it is ahead of the others, and further so with every tile.
         longer["S"] = left_out * (_end(activities, "S", _STEADY_TILE) - _end(activities, "S", _STEADY_TILE - 1))

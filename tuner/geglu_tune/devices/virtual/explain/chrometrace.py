@@ -52,7 +52,7 @@ def chrome_trace(analysis: Analysis) -> Event:
 
 
 def _metadata(analysis: Analysis) -> Iterator[Event]:
-    name = f"{analysis.workload}, BLOCK_SIZE {analysis.tiling.block_size}: program {analysis.busiest}"
+    name = f"{analysis.workload}, BLOCK_SIZE {analysis.tiling.block_size}: program 0"
     yield _meta("process_name", name=f"{name} on virtual {analysis.profile.device.soc}")
     for track, track_name in enumerate(_NAMES):
         yield _meta("thread_name", track, name=track_name)
@@ -77,7 +77,7 @@ class _Scribe:
         start, end = self._launch_ns, self._time(max(activity.end for activity in self._activities))
         shown = len({activity.tile for activity in self._activities if self._is_shown(activity)})
         args = {"tiles": self._analysis.tiles, "tiles shown": shown}
-        yield self._slice(_LAUNCH_TRACK, f"program {self._analysis.busiest}", start, end, args)
+        yield self._slice(_LAUNCH_TRACK, "program 0", start, end, args)
 
     def slices(self) -> Iterator[Event]:
         """What holds a pipe, and what a pipe waits for; a tile's scalar work is one slice."""

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+from geglu_tune.devices.virtual.model.chip import Launch
+from geglu_tune.devices.virtual.model.instructions import operands_of
 from geglu_tune.devices.virtual.model.interpret import Memory, interpret
-from geglu_tune.devices.virtual.model.program import Call, Flag, Program
-from geglu_tune.devices.virtual.model.trace import Event, Work, trace_core
+from geglu_tune.devices.virtual.model.library import routine
+from geglu_tune.devices.virtual.model.program import Call
+from geglu_tune.devices.virtual.model.trace import Event, Tracer, Work
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,52 +41,57 @@ class Listed:
     instruction: Instruction | None = None
 
 
-def list_core(program: Program, tensors: Sequence[str], n: int, programs: int, index: int) -> list[Listed]:
-    """All events of program `index`; `tensors` names the kernel's tensors in the order of its arguments.
+def list_core(launch: Launch, tensors: Sequence[str], index: int) -> list[Listed]:
+    """All events of the program of that index; `tensors` names the kernel's tensors in the order of its arguments.
 
-    What happens before the first tile counts to it, and what happens after the last one to that.
+    A tile is an iteration of an outermost loop. What happens before the first tile counts to it, and what happens after
+    the last one to that.
     """
-    segments = trace_core(program, n, programs, index, compress=False)
-    calls = _Calls()
-    interpret(program, n, programs, index, calls)
-    remaining = iter(calls.seen)
-    listed = []
-    last = len(segments) - 2  # the loop's iterations, then what follows the loop
-    for place, segment in enumerate(segments):
-        number = 0
-        for event in segment.events:
-            instruction = None
-            if isinstance(event, Work):
-                number += 1
-                instruction = _instruction(number, event, *next(remaining), tensors)
-            listed.append(Listed(max(0, min(place, last)), event, instruction))
-    return listed
+    lister = _Lister(tensors)
+    interpret(launch.program, launch.values(), index, lister)
+    last = max(0, lister.tile - 1)
+    return [replace(listed, tile=min(listed.tile, last)) for listed in lister.listed]
 
 
-class _Calls:
-    """Observer that keeps every call with its operands."""
+class _Lister(Tracer):
+    """Keeps every event with its tile, and every call's operands."""
 
-    def __init__(self) -> None:
-        self.seen: list[tuple[Call, list[Memory]]] = []
-
-    def scalar(self) -> None: ...
+    def __init__(self, tensors: Sequence[str]) -> None:
+        super().__init__(compress=False, data={})
+        self._tensors = tensors
+        self.listed: list[Listed] = []
+        self.tile = 0
+        self._number = 0
+        self._depth = 0
+        self._call: tuple[str, tuple[Memory, ...], tuple[Memory, ...]] = ("", (), ())
 
     def call(self, call: Call, operands: Sequence[Any]) -> None:
-        self.seen.append((call, [operand for operand in operands if isinstance(operand, Memory) and operand.elements]))
+        sources, target, _ = operands_of(routine(call.name), operands)
+        memories = [source for source in sources if isinstance(source, Memory)]
+        moved = next((memory for memory in (*memories, target) if not memory.in_ub), None)
+        reads = tuple(memory for memory in memories if memory.in_ub)
+        tensor = "" if moved is None else self._tensors[moved.base]
+        self._call = (tensor, reads, (target,) if target.in_ub else ())
+        super().call(call, operands)
 
-    def flag(self, flag: Flag, event: int) -> None: ...
+    def keep(self, event: Event) -> None:
+        instruction = None
+        if isinstance(event, Work) and event.pipe != "S":
+            self._number += 1
+            instruction = Instruction(self._number, event, *self._call)
+        self.listed.append(Listed(self.tile, event, instruction))
 
-    def barrier(self, pipe: str) -> None: ...
+    def begin_loop(self) -> None:
+        super().begin_loop()
+        self._depth += 1
 
-    def end_of_iteration(self, remaining: int) -> int:
-        return 0
+    def end_loop(self) -> None:
+        super().end_loop()
+        self._depth -= 1
 
-
-def _instruction(
-    number: int, work: Work, call: Call, memories: Sequence[Memory], tensors: Sequence[str]
-) -> Instruction:
-    """The library's order of operands is sources, then the target (then scratch of no elements)."""
-    *sources, target = memories
-    tensor = next((tensors[memory.base] for memory in memories if not memory.in_ub), "")
-    reads = tuple(source for source in sources if source.in_ub)
-    return Instruction(number, work, tensor, reads, (target,) if target.in_ub else ())
+    def end_of_iteration(self, remaining: int, carried: Sequence[Any]) -> tuple[int, Sequence[Any]]:
+        result = super().end_of_iteration(remaining, carried)
+        if self._depth == 1:
+            self.tile += 1
+            self._number = 0
+        return result

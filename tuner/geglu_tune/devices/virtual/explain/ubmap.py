@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from geglu_tune.devices.virtual.explain.listing import Instruction
 from geglu_tune.devices.virtual.model.interpret import Memory
-from geglu_tune.devices.virtual.model.program import WIDTH
+from geglu_tune.devices.virtual.model.program import BITS
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ def map_ub(tiles: Sequence[Iterable[Instruction]]) -> UbMap:
 
 
 def _key(memory: Memory) -> tuple[int, int, str]:
-    return memory.base, memory.limit * WIDTH[memory.dtype], memory.dtype
+    return memory.base, -(-memory.limit * BITS[memory.dtype] // 8), memory.dtype
 
 
 def _buffer(

@@ -1,31 +1,138 @@
 """From one core's cycles to the kernel's time: all cores, global memory and the launch.
 
-The cores drift out of step, because they start one after another and memory serves them unevenly; so while one
-computes another transfers, and memory limits the sum over all cores rather than each core's share at each moment. A
-stretch of a launch then takes the longer of a core's own time, its transfers at its own DMA limit, and the time that
-memory needs for the bytes of all cores. Were the cores in step, each transfer would get an equal share of memory, and
-what does not double-buffer would leave memory idle while all compute. The truth lies between, nearer to the first:
-AscendC's add sample on 48 cores is 1.7% slower single-buffered than double-buffered, in step it would be 10%.
+Programs beyond the cores wait: a core that is done takes the next one, each with a prologue of its own. The cores drift
+out of step, because they start one after another and memory serves them unevenly; so while one computes another
+transfers, and memory limits the sum over all cores rather than each core's share at each moment. A stretch of a launch
+then takes the longer of a core's own time, its transfers at its own DMA limit, and the time that memory needs for the
+bytes of all cores. Were the cores in step, each transfer would get an equal share of memory, and what does not
+double-buffer would leave memory idle while all compute. The truth lies between, nearer to the first: AscendC's add
+sample on 48 cores is 1.7% slower single-buffered than double-buffered, in step it would be 10%.
 """
 
 from __future__ import annotations
 
+import itertools
+import math
 from collections import Counter
-from typing import NamedTuple
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from geglu_kernels.grid import ceil_div
 from geglu_tune.devices.profiles import Profile
 from geglu_tune.devices.virtual.model.core import Core
 from geglu_tune.devices.virtual.model.cost import CostModel, Cycles, Draw, draw_from_range
-from geglu_tune.devices.virtual.model.program import Program
-from geglu_tune.devices.virtual.model.trace import dma_bytes, trace_core
-from geglu_tune.tiling import Tiling
+from geglu_tune.devices.virtual.model.interpret import tensor
+from geglu_tune.devices.virtual.model.program import BITS, Program
+from geglu_tune.devices.virtual.model.trace import Trace, trace_core, traffic_of
+
+_TRACED_ONE_BY_ONE = 512
+"""Programs whose control depends on data are traced each by itself, up to so many."""
+
+
+@dataclass(frozen=True)
+class Launch:
+    """A launch of a compiled kernel: the sizes of its tensors, its scalars and its grid.
+
+    Args:
+        arguments: for each argument of the kernel in order, the number of elements of a tensor's storage, or a number.
+        grid: one to three extents.
+        data: of tensors (by number) that control or sizes depend on, their elements.
+    """
+
+    program: Program
+    arguments: tuple[int | float, ...]
+    grid: tuple[int, ...]
+    data: Mapping[int, NDArray[Any]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        expected = len(self.program.arguments) - 3
+        if len(self.arguments) != expected:
+            raise ValueError(f"{self.program.name} takes {expected} arguments, not {len(self.arguments)}")
+        if not 1 <= len(self.grid) <= 3 or min(self.grid) < 1:
+            raise ValueError(f"a grid has one to three extents of at least 1, not {self.grid}")
+
+    @classmethod
+    def flat(cls, program: Program, n: int, programs: int) -> Launch:
+        """Of a kernel that takes tensors of n elements each and then n, on a grid of one extent."""
+        return cls(program, (n,) * (len(program.tensors) + 1), (programs,))
+
+    @property
+    def programs(self) -> int:
+        return math.prod(self.grid)
+
+    @property
+    def extents(self) -> tuple[int, int, int]:
+        x, y, z = (*self.grid, 1, 1)[:3]
+        return x, y, z
+
+    def trace(self, index: int) -> Trace:
+        """What the program of that index does. Raises DataNeededError where it depends on data that is missing."""
+        return trace_core(self.program, self.values(), index, data=self.data)
+
+    def values(self) -> list[Any]:
+        """What the program takes for its arguments, the grid among them."""
+        numbers = itertools.count()
+        values = zip(self.program.arguments, (*self.arguments, *self.extents), strict=True)
+        return [tensor(next(numbers), int(value), arg.dtype) if arg.dtype else value for arg, value in values]
+
+    def tensor_bytes(self) -> list[int]:
+        """Bytes of each tensor's storage."""
+        pairs = zip(self.program.arguments, self.arguments, strict=False)
+        return [int(value) * BITS[argument.dtype] // 8 for argument, value in pairs if argument.dtype]
+
+    def kinds(self) -> Callable[[int], Trace]:
+        """The trace of each program, by its index; programs that are alike share one.
+
+        Along each axis of the grid, a stretch whose first, middle and last programs do the same is taken to be alike
+        throughout; but where data decides, every program is traced.
+        """
+        if self.data:
+            if self.programs > _TRACED_ONE_BY_ONE:
+                raise ValueError(f"{self.programs} programs whose control depends on data are too many to time")
+            return self.trace
+        extents = self.extents
+        x_step, y_step = extents[1] * extents[2], extents[2]
+        traces: dict[int, Trace] = {}
+
+        def traced(index: int) -> Trace:
+            if index not in traces:
+                traces[index] = self.trace(index)
+            return traces[index]
+
+        steps = (x_step, y_step, 1)
+        stands_for = [_stretches(extent, step, traced) for extent, step in zip(extents, steps, strict=True)]
+
+        def kind(index: int) -> Trace:
+            places = (index // x_step, index // y_step % extents[1], index % extents[2])
+            return traced(sum(stands_for[axis][place] * steps[axis] for axis, place in enumerate(places)))
+
+        return kind
+
+
+def _stretches(extent: int, step: int, traced: Callable[[int], Trace]) -> list[int]:
+    """For each place along an axis whose indices are `step` apart, the place whose program does the same."""
+    same = list(range(extent))
+
+    def fill(low: int, high: int) -> None:
+        """Between two places that have been traced."""
+        middle = (low + high) // 2
+        if high - low < 2:
+            return
+        if traced(low * step) == traced(middle * step) == traced(high * step):
+            same[low + 1 : high + 1] = [same[low]] * (high - low)
+            return
+        fill(low, middle)
+        fill(middle, high)
+
+    fill(0, extent - 1)
+    return same
 
 
 class Phase(NamedTuple):
-    """A stretch of a launch in which the same programs are at work, in seconds."""
+    """A stretch of a launch in which the same cores are at work, in seconds."""
 
     core: Cycles
     """What one core needs for its part by itself."""
@@ -51,45 +158,65 @@ class Chip:
         self.core = Core(self.costs)
         self._in_step: dict[tuple[int, bool], Core] = {}
         self._l2_bytes = profile["l2_bytes"]
+        self._cores = profile.device.vector_cores
         self._launch_s = self.costs.number("launch_us") * 1e-6
         self._launch_per_program_s = self.costs.number("launch_us_per_program") * 1e-6
 
-    def seconds(self, program: Program, n: int, tiling: Tiling) -> Cycles:
-        """Seconds that a launch takes on n elements, one number a draw."""
+    def seconds(self, launch: Launch) -> Cycles:
+        """Seconds that a launch takes, one number a draw."""
         in_step = self.costs.number("in_step")
-        phases = self.phases(program, n, tiling)
-        return self.launch_seconds(tiling.programs) + sum(phase.seconds(in_step) for phase in phases)
+        return self.launch_seconds(launch.programs) + sum(phase.seconds(in_step) for phase in self.phases(launch))
 
     def launch_seconds(self, programs: int) -> Cycles:
-        """Seconds until the programs of a launch are at work."""
-        return self._launch_s + self._launch_per_program_s * programs
+        """Seconds until the programs of a launch, as many as there are cores, are at work."""
+        return self._launch_s + self._launch_per_program_s * min(programs, self._cores)
 
-    def phases(self, program: Program, n: int, tiling: Tiling) -> list[Phase]:
+    def phases(self, launch: Launch) -> list[Phase]:
         """The phases of a launch, in order.
 
-        Programs with equal numbers of tiles are alike. Those with the fewest finish first; after that the others have
-        memory to themselves.
+        Cores that have the same programs to run are alike. Those that by themselves are done first finish first; after
+        that the others have memory to themselves.
         """
-        kinds = kinds_of_programs(n, tiling)
-        traces = [trace_core(program, n, tiling.programs, index) for index, _ in kinds]
-        moved = [dma_bytes(trace) for trace in traces]
-        working_set = sum(many * each for (_, many), each in zip(kinds, moved, strict=True))
-        bandwidth, sharing = self.bandwidth(working_set), self._sharing_core(tiling.programs, working_set)
+        queues = self.queues(launch)
+        moved = {queue: sum(traffic_of(trace).total * many for trace, many in queue) for queue in queues}
+        working_set = sum(moved[queue] * many for queue, many in queues.items())
+        active = sum(queues.values())
+        bandwidth, sharing = self.bandwidth(working_set), self._sharing_core(active, working_set)
+        alone = {queue: self._queue_cycles(self.core, queue) / self.costs.clock_hz for queue in queues}
         before = Phase(*np.zeros((3, len(bandwidth))))
-        bytes_before, running = 0, sum(many for _, many in kinds)
+        bytes_before, running = 0, active
         phases = []
-        for (_, many), trace, own_bytes in zip(kinds, traces, moved, strict=True):
-            core, in_step = (each.cycles(trace) / self.costs.clock_hz for each in (self.core, sharing))
-            memory = running * (own_bytes - bytes_before) / bandwidth
-            phases.append(Phase(core - before.core, memory, in_step - before.in_step))
-            before, bytes_before, running = Phase(core, memory, in_step), own_bytes, running - many
+        for queue in sorted(queues, key=lambda each: float(alone[each][0])):
+            in_step = self._queue_cycles(sharing, queue) / self.costs.clock_hz
+            memory = running * max(0, moved[queue] - bytes_before) / bandwidth
+            done = Phase(alone[queue], memory, in_step)
+            core, together = (np.maximum(0.0, done[place] - before[place]) for place in (0, 2))
+            phases.append(Phase(core, memory, together))
+            before, bytes_before, running = done, max(bytes_before, moved[queue]), running - queues[queue]
         return phases
 
-    def _sharing_core(self, programs: int, working_set: int) -> Core:
+    def queues(self, launch: Launch) -> dict[Queue, int]:
+        """What a core has to run, and how many cores have as much. Programs are dealt to the cores in rounds."""
+        kind = launch.kinds()
+        active = min(launch.programs, self._cores)
+        queues: Counter[Queue] = Counter()
+        for core in range(active):
+            programs = Counter(kind(index) for index in range(core, launch.programs, active))
+            queues[tuple(programs.items())] += 1
+        return queues
+
+    def _queue_cycles(self, core: Core, queue: Queue) -> Cycles:
+        """Cycles of a core's programs, one after another; each but the first has a prologue to wait for."""
+        programs = sum(many for _, many in queue)
+        cycles = sum(core.cycles(trace) * many for trace, many in queue)
+        waits: Cycles = cycles + self.costs.number("prologue_cycles") * (programs - 1)
+        return waits
+
+    def _sharing_core(self, active: int, working_set: int) -> Core:
         """A core that gets an equal share of memory, as when all transfer at once."""
-        key = (programs, self.fits_l2(working_set))
+        key = (active, self.fits_l2(working_set))
         if key not in self._in_step:
-            share = self.bandwidth(working_set) / programs / self.costs.clock_hz
+            share = self.bandwidth(working_set) / active / self.costs.clock_hz
             self._in_step[key] = Core(CostModel(self.profile, share, self._draw))
         return self._in_step[key]
 
@@ -106,15 +233,5 @@ class Chip:
         return working_set <= self._l2_bytes
 
 
-def kinds_of_programs(n: int, tiling: Tiling) -> list[tuple[int, int]]:
-    """(a program's index, how many programs have as many tiles), from the fewest tiles to the most."""
-    tiles = [_tiles_of(index, n, tiling) for index in range(tiling.programs)]
-    return [(tiles.index(count), many) for count, many in sorted(Counter(tiles).items()) if count]
-
-
-def _tiles_of(index: int, n: int, tiling: Tiling) -> int:
-    tiles = ceil_div(n, tiling.block_size)
-    if tiling.loop_order == "strided":
-        return len(range(index, tiles, tiling.programs))
-    run = ceil_div(tiles, tiling.programs)
-    return len(range(index * run, min((index + 1) * run, tiles)))
+Queue = tuple[tuple[Trace, int], ...]
+"""The programs that a core runs, alike ones counted."""

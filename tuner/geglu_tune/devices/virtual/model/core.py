@@ -42,7 +42,7 @@ class FlagError(Exception):
 
 
 class Core:
-    """One core under a cost model."""
+    """One core under a cost model. Times of a run are of shape (draws, k), k being 1 but where a matrix is made."""
 
     def __init__(self, costs: CostModel) -> None:
         self.costs = costs
@@ -55,14 +55,22 @@ class Core:
         Raises FlagError where a pipe waits for a flag that is never set.
         """
         state = _State(self.costs, np.zeros((len(self.costs.flag), 1)))
-        for segment in trace:
-            if segment.count > _WORTH_A_POWER:
-                self._repeat(state, segment)
-            else:
-                for _ in range(segment.count):
-                    state.run(self._fold(segment.events))
+        self._run(state, trace)
         ends: Cycles = np.maximum.reduce([state.pipes[pipe][:, 0] for pipe in PIPES])
         return ends
+
+    def _run(self, state: _State, trace: Trace) -> None:
+        for is_segment, group in itertools.groupby(trace, lambda event: isinstance(event, Segment)):
+            if not is_segment:
+                state.run(self._fold(tuple(group)))  # type: ignore[arg-type]
+                continue
+            for segment in group:
+                assert isinstance(segment, Segment)
+                if segment.count > _WORTH_A_POWER:
+                    self._repeat(state, segment)
+                else:
+                    for _ in range(segment.count):
+                        self._run(state, segment.events)
 
     def _fold(self, events: tuple[Event, ...]) -> tuple[Step, ...]:
         if events not in self._steps:
@@ -72,7 +80,7 @@ class Core:
     def _repeat(self, state: _State, segment: Segment) -> None:
         """Run the segment as often as it says, through powers of its max-plus matrix."""
         raised = state.raised()
-        vector = np.stack([time[:, 0] for time in state.variables()], axis=1)[:, None, :]
+        vector = np.stack(np.broadcast_arrays(*state.variables()), axis=2)
         powers = self._powers_of_two(segment.events, raised)
         count = segment.count
         while count:
@@ -84,7 +92,7 @@ class Core:
         for number, (key, place) in enumerate(raised, start=len(PIPES)):
             state.flags[key][place] = vector[:, :, number]
 
-    def _powers_of_two(self, events: tuple[Event, ...], raised: list[tuple[_FlagKey, int]]) -> Iterator[_Matrix]:
+    def _powers_of_two(self, events: Trace, raised: list[tuple[_FlagKey, int]]) -> Iterator[_Matrix]:
         """The matrix of the events, its square, its fourth power, ...; kept, for the shapes of a sweep share them."""
         if len(self._powers) >= _PROGRAMS_KEPT:
             self._powers.clear()
@@ -92,8 +100,23 @@ class Core:
         for exponent in itertools.count():
             if exponent == len(kept):
                 last = kept[-1] if kept else None
-                kept.append(_matrix(self.costs, self._fold(events), raised) if last is None else _product(last, last))
+                kept.append(self._matrix(events, raised) if last is None else _product(last, last))
             yield kept[exponent]
+
+    def _matrix(self, events: Trace, raised: list[tuple[_FlagKey, int]]) -> _Matrix:
+        """What the events do to each time of the state, from runs that begin with one of them at 0 and no other."""
+        size = len(PIPES) + len(raised)
+        units = np.full((size, len(self.costs.flag), size), -np.inf)
+        for i in range(size):
+            units[i, :, i] = 0.0
+        state = _State(self.costs, units[0])
+        state.pipes = dict(zip(PIPES, units, strict=False))
+        for (key, _), unit in zip(raised, units[len(PIPES) :], strict=True):
+            state.flags[key].append(unit)
+        self._run(state, events)
+        if state.raised() != raised:
+            raise FlagError("a loop iteration raises other flags than it waits for")
+        return np.stack(state.variables(), axis=2)
 
 
 class _State:
@@ -138,21 +161,6 @@ class _State:
             pipes[flag.waiter] = np.maximum.reduce([pipes[flag.waiter], pipes["S"], raised])
         else:
             raise FlagError(f"{flag.waiter} waits for event {flag.event} of {flag.setter}, which is never set")
-
-
-def _matrix(costs: CostModel, steps: tuple[Step, ...], raised: list[tuple[_FlagKey, int]]) -> _Matrix:
-    size = len(PIPES) + len(raised)
-    units = np.full((size, len(costs.flag), size), -np.inf)
-    for i in range(size):
-        units[i, :, i] = 0.0
-    state = _State(costs, units[0])
-    state.pipes = dict(zip(PIPES, units, strict=False))
-    for (key, _), unit in zip(raised, units[len(PIPES) :], strict=True):
-        state.flags[key].append(unit)
-    state.run(steps)
-    if state.raised() != raised:
-        raise FlagError("a loop iteration raises other flags than it waits for")
-    return np.stack(state.variables(), axis=2)
 
 
 def _product(a: _Matrix, b: _Matrix) -> _Matrix:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from geglu_tune.devices.profiles import Number, Profile
 from geglu_tune.devices.virtual.model.trace import Work
 
-_HALF_BYTES = 2
+_HALF_BITS = 16
 
 Cycles = NDArray[np.float64]
 """Shape (1 + DRAWS,): first under the profile's values, then under every draw from their ranges."""
@@ -64,7 +64,8 @@ class CostModel:
     def work(self, work: Work) -> Cycles:
         """Cycles that an instruction holds its pipe."""
         if work not in self._works:
-            self._works[work] = self._dma(work) if work.op in ("load", "store") else self._vector(work)
+            law = {"V": self._vector, "S": self._scalar_access}.get(work.pipe, self._dma)
+            self._works[work] = law(work)
         return self._works[work]
 
     def raising(self, setter: str) -> Cycles:
@@ -76,7 +77,7 @@ class CostModel:
 
     def repeats(self, work: Work) -> int:
         """How many times 256 B of the wider operand a vector instruction goes through."""
-        return math.ceil(work.bytes / self._profile["vector_bytes"])
+        return work.rows * math.ceil(work.row_bytes / self._profile["vector_bytes"])
 
     def _vector(self, work: Work) -> Cycles:
         """fixed + count-mode floor + repeats x (slope + conflicts).
@@ -84,17 +85,26 @@ class CostModel:
         Two sources in one bank group hide a result that meets them too, so the larger conflict counts alone.
         """
         cost = self._profile.vector[work.op]
-        slope = self._draw(f"{work.op}.slope", cost.slope if work.width > _HALF_BYTES else cost.slope_16bit)
+        slope = self._draw(f"{work.op}.slope", cost.slope if work.bits > _HALF_BITS else cost.slope_16bit)
         if work.read_conflict:
             slope = slope + self.number("read_conflict_slope")
         elif work.write_conflict:
             slope = slope + self.number("write_conflict_slope")
         fixed = self._draw(f"{work.op}.fixed", cost.fixed) + self.number("count_mode_cycles")
+        if work.rows > 1:
+            fixed = fixed + (work.rows - 1) * self.number("row_cycles")
         return fixed + slope * self.repeats(work)
+
+    def _scalar_access(self, work: Work) -> Cycles:
+        """The scalar unit waits for what it reads; what it writes is on its way."""
+        return self.number(f"{work.op}_cycles")
 
     def _dma(self, work: Work) -> Cycles:
         """Issue, then bytes at the core's own limit or its share of memory."""
         rate = self.number("dma_bytes_per_cycle")
         if not work.aligned:
             rate = rate * self.number("unaligned_efficiency")
-        return self.number("transfer_issue_cycles") + work.bytes / np.minimum(rate, self._share)
+        cycles = self.number("transfer_issue_cycles") + work.bytes / np.minimum(rate, self._share)
+        if work.rows > 1:
+            cycles = cycles + (work.rows - 1) * self.number("burst_cycles")
+        return cycles

@@ -2,36 +2,87 @@
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any, NamedTuple, Protocol
+
+import numpy as np
 
 from geglu_tune.devices.virtual.model.program import (
     Barrier,
     BlockIndex,
     Buffer,
     Call,
-    Constant,
+    Collapse,
+    Expand,
     Flag,
     If,
+    Load,
     Loop,
+    Metadata,
     Node,
     Program,
+    Recast,
     Scalar,
+    Store,
     View,
 )
 
 
 class Memory(NamedTuple):
-    """A run of elements. `base` is a UB address in bytes or the number of a tensor; `offset` counts elements."""
+    """An array of elements in UB or global memory; offset and strides count elements."""
 
     in_ub: bool
     base: int
-    offset: int
-    elements: int
+    """A UB address in bytes, or the number of a tensor among the arguments."""
+    offset: Any
+    """A number; UNKNOWN where data decides it."""
+    sizes: tuple[Any, ...]
+    """Numbers, likewise."""
+    strides: tuple[int, ...]
     dtype: str
     limit: int
     """Elements of the whole buffer or tensor."""
+
+    @property
+    def elements(self) -> int:
+        return math.prod(self.sizes)
+
+    @property
+    def is_contiguous(self) -> bool:
+        expected = 1
+        for size, stride in zip(reversed(self.sizes), reversed(self.strides), strict=True):
+            if size != 1 and stride != expected:
+                return False
+            expected *= size
+        return True
+
+
+def tensor(number: int, elements: int, dtype: str) -> Memory:
+    """The whole of an argument that is a tensor; views of it say what is read and written."""
+    return Memory(False, number, 0, (elements,), (1,), dtype, elements)
+
+
+class DataNeededError(Exception):
+    """What the core does depends on what a tensor holds, and that is not known."""
+
+
+class Unknown:
+    """What is read from a tensor whose data is not known: to compute with it, or to branch, is a TypeError."""
+
+    def __eq__(self, other: object) -> Unknown:  # type: ignore[override]
+        return self
+
+    __ne__ = __eq__  # type: ignore[assignment]
+    __hash__ = object.__hash__
+
+    def __bool__(self) -> bool:
+        raise TypeError("not known")
+
+
+UNKNOWN = Unknown()
 
 
 class Observer(Protocol):
@@ -40,26 +91,47 @@ class Observer(Protocol):
     def scalar(self) -> None:
         """One instruction of the scalar unit."""
 
+    def load(self, memory: Memory, index: int | Unknown) -> Any:
+        """The scalar unit reads the element of that number in the memory's buffer or tensor: its value, or UNKNOWN."""
+
+    def store(self, value: Any, memory: Memory, index: int | Unknown) -> None:
+        """The scalar unit writes an element."""
+
     def call(self, call: Call, operands: Sequence[Any]) -> None:
-        """An instruction goes to its pipe; operands are Memory or numbers."""
+        """A routine of the library is called; operands are Memory or numbers."""
 
     def flag(self, flag: Flag, event: int) -> None: ...
 
     def barrier(self, pipe: str) -> None: ...
 
-    def end_of_iteration(self, remaining: int) -> int:
-        """After each loop iteration: how many of the remaining ones to leave out."""
+    def begin_loop(self) -> None:
+        """A loop begins."""
+
+    def end_of_iteration(self, remaining: int, carried: Sequence[Any]) -> tuple[int, Sequence[Any]]:
+        """After each iteration: how many of the remaining ones to leave out, and what they would have carried on."""
         ...
 
+    def end_loop(self) -> None:
+        """The innermost loop is over."""
 
-def interpret(program: Program, n: int, programs: int, index: int, observer: Observer) -> None:
-    """Run program `index` of a grid of `programs` on tensors of n elements."""
+
+def interpret(program: Program, arguments: Sequence[Any], index: int, observer: Observer) -> None:
+    """Run the program of that index.
+
+    Args:
+        arguments: a Memory (see `tensor`) or a number for each of the program's arguments, the grid's three extents
+            at the end.
+
+    Raises DataNeededError where control or a size depends on data that the observer does not know.
+    """
     values: list[Any] = [None] * program.slots
-    for number, slot in enumerate(program.tensors):
-        values[slot] = Memory(in_ub=False, base=number, offset=0, elements=n, dtype="", limit=n)
-    for slot, value in zip(program.scalars, (n, programs, 1, 1), strict=True):
+    for slot, value in program.constants:
         values[slot] = value
-    _Run(values, index, observer).block(program.body)
+    for argument, value in zip(program.arguments, arguments, strict=True):
+        values[argument.slot] = value
+    run = _Run(values, index, observer)
+    run.block(program.buffers)
+    run.block(program.body)
 
 
 def _divide(a: int, b: int) -> int:
@@ -68,28 +140,111 @@ def _divide(a: int, b: int) -> int:
     return quotient if (a < 0) == (b < 0) else -quotient
 
 
-_SCALAR: dict[str, Callable[..., Any]] = {
+def _remainder(a: int, b: int) -> int:
+    return a - b * _divide(a, b)
+
+
+_INTEGER: dict[str, Callable[..., Any]] = {
     "addi": operator.add,
     "subi": operator.sub,
     "muli": operator.mul,
     "divsi": _divide,
-    "remsi": lambda a, b: a - b * _divide(a, b),
+    "divui": operator.floordiv,
+    "remsi": _remainder,
+    "remui": operator.mod,
     "floordivsi": operator.floordiv,
     "ceildivsi": lambda a, b: -(-a // b),
     "maxsi": max,
+    "maxui": max,
     "minsi": min,
+    "minui": min,
     "xori": operator.xor,
     "andi": operator.and_,
     "ori": operator.or_,
-    "low_bit": lambda a: a & 1,
+    "shli": operator.lshift,
+    "shrsi": operator.rshift,
+    "shrui": operator.rshift,
+    "low_bit": lambda a: int(a) & 1,
     "select": lambda condition, yes, no: yes if condition else no,
-    "cmpi_eq": operator.eq,
-    "cmpi_ne": operator.ne,
-    "cmpi_slt": operator.lt,
-    "cmpi_sle": operator.le,
-    "cmpi_sgt": operator.gt,
-    "cmpi_sge": operator.ge,
 }
+_COMPARE = {
+    "eq": operator.eq,
+    "ne": operator.ne,
+    "lt": operator.lt,
+    "le": operator.le,
+    "gt": operator.gt,
+    "ge": operator.ge,
+}
+_FLOAT: dict[str, Callable[..., Any]] = {
+    "addf": operator.add,
+    "subf": operator.sub,
+    "mulf": operator.mul,
+    "divf": np.divide,
+    "maximumf": np.maximum,
+    "minimumf": np.minimum,
+    "maxnumf": np.fmax,
+    "minnumf": np.fmin,
+    "negf": operator.neg,
+    "absf": abs,
+    "sqrt": np.sqrt,
+    "exp": np.exp,
+    "log": np.log,
+    "rsqrt": lambda a: 1 / np.sqrt(a),
+    **dict.fromkeys(("extf", "truncf", "sitofp", "uitofp"), lambda a: a),
+}
+
+
+@cache
+def numpy_dtype(name: str) -> np.dtype[Any]:
+    """NumPy's type of an element type."""
+    import ml_dtypes
+
+    types = {"fp32": np.float32, "fp16": np.float16, "bf16": ml_dtypes.bfloat16, "i1": np.bool_}
+    types |= {f"i{bits}": np.dtype(f"int{bits}") for bits in (8, 16, 32, 64)}
+    dtype: np.dtype[Any] = np.dtype(types[name])
+    return dtype
+
+
+@cache
+def _operation(op: str, dtype: str) -> Callable[..., Any]:
+    """What a scalar instruction computes; a result that is a float is rounded to its type."""
+    if op in _INTEGER:
+        return _INTEGER[op]
+    kind, _, predicate = op.partition("_")
+    if kind == "cmpi":
+        return _COMPARE[predicate if len(predicate) == 2 else predicate[1:]]
+    if kind == "cmpf":
+        return _compare_floats(predicate)
+    if op in ("fptosi", "fptoui"):
+        return int
+    computed, rounded = _FLOAT[op], numpy_dtype(dtype).type
+    return lambda *operands: rounded(computed(*(rounded(operand) for operand in operands)))
+
+
+def _compare_floats(predicate: str) -> Callable[[Any, Any], bool]:
+    """oeq, ult, ...: ordered ones are false and unordered ones true where an operand is NaN."""
+    if predicate in ("true", "false"):
+        return lambda a, b: predicate == "true"
+    if predicate in ("ord", "uno"):
+        return lambda a, b: bool(a == a and b == b) == (predicate == "ord")
+    compare, unordered = _COMPARE[predicate[1:]], predicate[0] == "u"
+    return lambda a, b: bool(compare(a, b)) if a == a and b == b else unordered
+
+
+def _unless_unknown(function: Callable[..., Any], *operands: Any) -> Any:
+    """What the function computes, or UNKNOWN where that is among its operands."""
+    try:
+        return function(*operands)
+    except TypeError:
+        if any(operand is UNKNOWN for operand in operands):
+            return UNKNOWN
+        raise
+
+
+def _element_of(offset: int, *numbers: int) -> int:
+    """An offset plus the products of indices (the first half of the numbers) and strides (the second half)."""
+    half = len(numbers) // 2
+    return offset + int(sum(map(operator.mul, numbers[:half], numbers[half:])))
 
 
 class _Run:
@@ -98,11 +253,16 @@ class _Run:
         self._index = index
         self._observer = observer
         self._handlers: dict[type, Callable[[Any], None]] = {
-            Constant: self._constant,
             Scalar: self._scalar,
             BlockIndex: self._block_index,
             Buffer: self._buffer,
+            Recast: self._recast,
             View: self._view,
+            Collapse: self._collapse,
+            Expand: self._expand,
+            Metadata: self._metadata,
+            Load: self._load,
+            Store: self._store,
             Call: self._call,
             Flag: self._flag,
             Barrier: self._barrier,
@@ -115,26 +275,81 @@ class _Run:
         for node in nodes:
             handlers[type(node)](node)
 
-    def _constant(self, node: Constant) -> None:
-        self._values[node.result] = node.value
+    def _of(self, slots: tuple[int, ...]) -> tuple[Any, ...]:
+        values = self._values
+        return tuple([values[slot] for slot in slots])
 
     def _scalar(self, node: Scalar) -> None:
         values = self._values
-        values[node.result] = _SCALAR[node.op](*[values[slot] for slot in node.operands])
+        values[node.result] = _unless_unknown(
+            _operation(node.op, node.dtype), *[values[slot] for slot in node.operands]
+        )
         self._observer.scalar()
 
     def _block_index(self, node: BlockIndex) -> None:
         self._values[node.result] = self._index
 
     def _buffer(self, node: Buffer) -> None:
+        sizes = self._of(node.sizes)
+        elements = math.prod(sizes)
         address = self._values[node.address]
-        self._values[node.result] = Memory(True, address, 0, node.elements, node.dtype, limit=node.elements)
+        self._values[node.result] = Memory(True, address, 0, sizes, _strides(sizes), node.dtype, elements)
+
+    def _recast(self, node: Recast) -> None:
+        base: Memory = self._values[node.base]
+        values = self._values
+        values[node.result] = base._replace(
+            offset=values[node.offset], sizes=self._of(node.sizes), strides=self._of(node.strides)
+        )
 
     def _view(self, node: View) -> None:
         base: Memory = self._values[node.base]
-        offset = base.offset + (0 if node.offset is None else self._values[node.offset])
-        elements = node.static_elements if node.elements is None else self._values[node.elements]
-        self._values[node.result] = base._replace(offset=offset, elements=elements)
+        offset = _unless_unknown(_element_of, base.offset, *self._of(node.offsets), *base.strides)
+        sizes, steps = self._of(node.sizes), self._of(node.strides)
+        strides = tuple(map(operator.mul, steps, base.strides))
+        if len(node.kept) < len(sizes):
+            sizes = tuple(sizes[place] for place in node.kept)
+            strides = tuple(strides[place] for place in node.kept)
+        self._values[node.result] = base._replace(offset=offset, sizes=sizes, strides=strides)
+
+    def _collapse(self, node: Collapse) -> None:
+        base: Memory = self._values[node.base]
+        sizes = tuple(math.prod(base.sizes[place] for place in group) for group in node.groups)
+        strides = tuple(
+            next((base.strides[place] for place in reversed(group) if base.sizes[place] != 1), 1)
+            for group in node.groups
+        )
+        self._values[node.result] = base._replace(sizes=sizes, strides=strides)
+
+    def _expand(self, node: Expand) -> None:
+        base: Memory = self._values[node.base]
+        sizes = self._of(node.sizes)
+        strides = [0] * len(sizes)
+        for group, stride in zip(node.groups, base.strides, strict=True):
+            for place in reversed(group):
+                strides[place] = stride
+                stride *= sizes[place]
+        self._values[node.result] = base._replace(sizes=sizes, strides=tuple(strides))
+
+    def _metadata(self, node: Metadata) -> None:
+        base: Memory = self._values[node.base]
+        self._values[node.start] = base._replace(offset=0)
+        self._values[node.offset] = base.offset
+        for slots, numbers in ((node.sizes, base.sizes), (node.strides, base.strides)):
+            for slot, number in zip(slots, numbers, strict=True):
+                self._values[slot] = number
+
+    def _load(self, node: Load) -> None:
+        memory: Memory = self._values[node.memory]
+        self._values[node.result] = self._observer.load(memory, self._element(memory, node.indices))
+
+    def _store(self, node: Store) -> None:
+        memory: Memory = self._values[node.memory]
+        self._observer.store(self._values[node.value], memory, self._element(memory, node.indices))
+
+    def _element(self, memory: Memory, indices: tuple[int, ...]) -> Any:
+        """Number of an element in its buffer or tensor."""
+        return _unless_unknown(_element_of, memory.offset, *self._of(indices), *memory.strides)
 
     def _call(self, node: Call) -> None:
         self._observer.call(node, [self._values[slot] for slot in node.operands])
@@ -146,15 +361,42 @@ class _Run:
         self._observer.barrier(node.pipe)
 
     def _loop(self, node: Loop) -> None:
-        values = self._values
-        position, upper, step = values[node.lower], values[node.upper], values[node.step]
+        values, observer = self._values, self._observer
+        position, upper, step = (
+            _sure(values[slot], "the bounds of a loop") for slot in (node.lower, node.upper, node.step)
+        )
+        carried: Sequence[Any] = self._of(node.initial)
+        observer.begin_loop()
         while position < upper:
             values[node.induction] = position
-            self._observer.scalar()
+            for slot, value in zip(node.carried, carried, strict=True):
+                values[slot] = value
+            observer.scalar()
             self.block(node.body)
+            carried = self._of(node.yielded)
             position += step
-            remaining = max(0, -((position - upper) // step))
-            position += step * self._observer.end_of_iteration(remaining)
+            left_out, carried = observer.end_of_iteration(max(0, -((position - upper) // step)), carried)
+            position += step * left_out
+        observer.end_loop()
+        for slot, value in zip(node.results, carried, strict=True):
+            values[slot] = value
 
     def _if(self, node: If) -> None:
-        self.block(node.then if self._values[node.condition] else node.orelse)
+        taken = _sure(self._values[node.condition], "a branch")
+        self.block(node.then if taken else node.orelse)
+        for slot, value in zip(node.results, self._of(node.then_yields if taken else node.orelse_yields), strict=True):
+            self._values[slot] = value
+
+
+def _sure(value: Any, what: str) -> Any:
+    if value is UNKNOWN:
+        raise DataNeededError(f"{what} depends on what a tensor holds, and that is not given")
+    return value
+
+
+def _strides(sizes: tuple[int, ...]) -> tuple[int, ...]:
+    strides, stride = [], 1
+    for size in reversed(sizes):
+        strides.append(stride)
+        stride *= size
+    return tuple(reversed(strides))

@@ -56,6 +56,9 @@ def _fold(events: tuple[Event, ...], costs: CostModel) -> Iterator[Step]:
         if isinstance(event, ScalarWork):
             scalar = scalar + event.count * costs.scalar
             continue
+        if isinstance(event, Work) and event.pipe == "S":
+            scalar = scalar + costs.work(event)
+            continue
         target = event.pipe if isinstance(event, Work | Drain) else ""
         if pipe and target != pipe:
             yield Run(pipe, busy, issued, scalar)

@@ -115,3 +115,30 @@ def liger_geglu_backward(dc_ptr, a_ptr, b_ptr, da_ptr, db_ptr, n, BLOCK_SIZE: tl
         slope = 0.5 * (1.0 + t) + 0.5 * a * (1.0 - t * t) * inner
         tl.store(da_ptr + offsets, ((dc * b).to(tl.float32) * slope).to(dc.dtype), mask=mask)
         tl.store(db_ptr + offsets, (dc.to(tl.float32) * gelu).to(dc.dtype), mask=mask)
+
+
+@triton.jit
+def copy_strided(x_ptr, y_ptr, n, BLOCK_SIZE: tl.constexpr):
+    """Tiles are dealt to the programs in turn."""
+    for tile in range(tl.program_id(0), tl.cdiv(n, BLOCK_SIZE), tl.num_programs(0)):
+        offsets = tile * BLOCK_SIZE + tl.arange(0, BLOCK_SIZE)
+        mask = offsets < n
+        tl.store(y_ptr + offsets, tl.load(x_ptr + offsets, mask=mask), mask=mask)
+
+
+@triton.jit
+def sigmoid(x_ptr, y_ptr, n, BLOCK_SIZE: tl.constexpr):
+    for tile in range(tl.program_id(0), tl.cdiv(n, BLOCK_SIZE), tl.num_programs(0)):
+        offsets = tile * BLOCK_SIZE + tl.arange(0, BLOCK_SIZE)
+        mask = offsets < n
+        x = tl.load(x_ptr + offsets, mask=mask).to(tl.float32)
+        tl.store(y_ptr + offsets, (1.0 / (1.0 + tl.exp(-x))).to(y_ptr.dtype.element_ty), mask=mask)
+
+
+@triton.jit
+def exp(x_ptr, y_ptr, n, BLOCK_SIZE: tl.constexpr):
+    for tile in range(tl.program_id(0), tl.cdiv(n, BLOCK_SIZE), tl.num_programs(0)):
+        offsets = tile * BLOCK_SIZE + tl.arange(0, BLOCK_SIZE)
+        mask = offsets < n
+        x = tl.load(x_ptr + offsets, mask=mask).to(tl.float32)
+        tl.store(y_ptr + offsets, tl.exp(x + 1.0).to(y_ptr.dtype.element_ty), mask=mask)

@@ -59,6 +59,8 @@ class Profile:
     vector: Mapping[str, VectorCost]
     calibrated: str = ""
     """Of a local profile: on which card it was measured, when and with what."""
+    told: frozenset[str] = frozenset()
+    """Of a local profile: the numbers that the card told, by the names that the cost model draws them by."""
 
     def __getitem__(self, name: str) -> float:
         return self.numbers[name].value
@@ -143,7 +145,15 @@ def _read_profile(path: Path) -> Profile:
         ub_bytes=int(numbers["ub_bytes"].value),
         gm_gbps=numbers["gm_nominal_gbps"].value,
     )
-    return Profile(device, numbers, vector, table.get("calibrated", ""))
+    calibrated = table.get("calibrated", "")
+    return Profile(device, numbers, vector, calibrated, _told(path) if calibrated else frozenset())
+
+
+def _told(path: Path) -> frozenset[str]:
+    """The numbers that a file has of its own."""
+    table = tomllib.loads(path.read_text("utf-8"))
+    vector = {f"{op}.{part}" for op, parts in table.get("vector", {}).items() for part in parts}
+    return frozenset({name for name, entry in table.items() if _is_number(entry)} | vector)
 
 
 def _read_with_bases(path: Path) -> dict[str, Any]:

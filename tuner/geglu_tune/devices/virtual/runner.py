@@ -177,5 +177,5 @@ def _model_versions(profile: Profile) -> dict[str, str]:
 @cache
 def _shipped_hash() -> str:
     sources = sorted(Path(model.__file__).parent.glob("*.py"))
-    numbers = sorted(Path(profiles.__file__).parent.glob("*.toml"))
+    numbers = sorted(path for kind in ("*.toml", "*.csv") for path in Path(profiles.__file__).parent.glob(kind))
     return hashlib.sha256(b"".join(path.read_bytes() for path in [*sources, *numbers])).hexdigest()[:12]

@@ -16,6 +16,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,7 +24,7 @@ from numpy.typing import NDArray
 
 from geglu_tune.devices.profiles import Profile
 from geglu_tune.devices.virtual.model.core import Core
-from geglu_tune.devices.virtual.model.cost import CostModel, Cycles, Draw, draw_from_range
+from geglu_tune.devices.virtual.model.cost import CostModel, Cycles, Draw
 from geglu_tune.devices.virtual.model.interpret import tensor
 from geglu_tune.devices.virtual.model.program import BITS, Program
 from geglu_tune.devices.virtual.model.trace import Trace, trace_core, traffic_of
@@ -148,22 +149,47 @@ class Phase(NamedTuple):
         return longer
 
 
-class Chip:
-    """A SoC that runs compiled kernels, as its profile describes it."""
+class L2(str, Enum):
+    """What L2 holds when a launch begins."""
 
-    def __init__(self, profile: Profile, draw: Draw = draw_from_range) -> None:
+    COLD = "cold"
+    """Clean lines of other data: what is written finds room, what is read comes from memory."""
+    DIRTY = "dirty"
+    """Written lines of other data, which have to go to memory first: what a loop over one kernel leaves."""
+    WARM = "warm"
+    """What the kernel before has written, which is read here: as far as it fits; what does not is as if dirty."""
+
+
+class Transfers(NamedTuple):
+    """What a launch moves between the cores and memory, in bytes."""
+
+    read: int
+    """For the first time."""
+    written: int
+    again: int
+    """Read or written once more: from L2, or into it."""
+
+    @property
+    def total(self) -> int:
+        return self.read + self.written + self.again
+
+
+class Chip:
+    """A SoC that runs compiled kernels, as its profile describes it. Times are of shape (1 + draws,), see Cycles."""
+
+    def __init__(self, profile: Profile, l2: L2 = L2.WARM, draw: Draw | None = None) -> None:
         self.profile = profile
+        self.l2 = l2
         self._draw = draw
         self.costs = CostModel(profile, draw=draw)
-        self.core = Core(self.costs)
-        self._in_step: dict[tuple[int, bool], Core] = {}
-        self._l2_bytes = profile["l2_bytes"]
+        self._missing, self._hitting = (Core(CostModel(profile, draw=draw, misses=misses)) for misses in (True, False))
+        self._in_step: dict[tuple[int, bool, bytes], Core] = {}
         self._cores = profile.device.vector_cores
         self._launch_s = self.costs.number("launch_us") * 1e-6
         self._launch_per_program_s = self.costs.number("launch_us_per_program") * 1e-6
 
     def seconds(self, launch: Launch) -> Cycles:
-        """Seconds that a launch takes, one number a draw."""
+        """Seconds that a launch takes."""
         in_step = self.costs.number("in_step")
         return self.launch_seconds(launch.programs) + sum(phase.seconds(in_step) for phase in self.phases(launch))
 
@@ -179,20 +205,24 @@ class Chip:
         """
         queues = self.queues(launch)
         moved = {queue: sum(traffic_of(trace).total * many for trace, many in queue) for queue in queues}
-        working_set = sum(moved[queue] * many for queue, many in queues.items())
         active = sum(queues.values())
-        bandwidth, sharing = self.bandwidth(working_set), self._sharing_core(active, working_set)
-        alone = {queue: self._queue_cycles(self.core, queue) / self.costs.clock_hz for queue in queues}
+        transfers = transfers_of(launch, queues)
+        bandwidth, misses = self.bandwidth(transfers), self.misses(transfers)
+        sharing = self._sharing_core(active, misses, bandwidth)
+        by_itself = self.core(misses)
+        alone = {queue: self._queue_cycles(by_itself, queue) / self.costs.clock_hz for queue in queues}
         before = Phase(*np.zeros((3, len(bandwidth))))
         bytes_before, running = 0, active
         phases = []
         for queue in sorted(queues, key=lambda each: float(alone[each][0])):
             in_step = self._queue_cycles(sharing, queue) / self.costs.clock_hz
             memory = running * max(0, moved[queue] - bytes_before) / bandwidth
-            done = Phase(alone[queue], memory, in_step)
-            core, together = (np.maximum(0.0, done[place] - before[place]) for place in (0, 2))
+            core, together = (
+                np.maximum(0.0, now - then) for now, then in ((alone[queue], before.core), (in_step, before.in_step))
+            )
             phases.append(Phase(core, memory, together))
-            before, bytes_before, running = done, max(bytes_before, moved[queue]), running - queues[queue]
+            before = Phase(alone[queue], memory, in_step)
+            bytes_before, running = max(bytes_before, moved[queue]), running - queues[queue]
         return phases
 
     def queues(self, launch: Launch) -> dict[Queue, int]:
@@ -206,31 +236,71 @@ class Chip:
         return queues
 
     def _queue_cycles(self, core: Core, queue: Queue) -> Cycles:
-        """Cycles of a core's programs, one after another; each but the first has a prologue to wait for."""
-        programs = sum(many for _, many in queue)
-        cycles = sum(core.cycles(trace) * many for trace, many in queue)
-        waits: Cycles = cycles + self.costs.number("prologue_cycles") * (programs - 1)
-        return waits
+        """Cycles of a core's programs, one after another, each with its prologue."""
+        prologue = self.costs.number("prologue_cycles")
+        cycles: Cycles = sum(((core.cycles(trace) + prologue) * many for trace, many in queue), np.zeros_like(prologue))
+        return cycles
 
-    def _sharing_core(self, active: int, working_set: int) -> Core:
+    def core(self, misses: bool) -> Core:
+        """A core by itself, where what it loads is mostly in L2 and where it is not."""
+        return self._missing if misses else self._hitting
+
+    def _sharing_core(self, active: int, misses: bool, bandwidth: Cycles) -> Core:
         """A core that gets an equal share of memory, as when all transfer at once."""
-        key = (active, self.fits_l2(working_set))
+        key = (active, misses, bandwidth.tobytes())
         if key not in self._in_step:
-            share = self.bandwidth(working_set) / active / self.costs.clock_hz
-            self._in_step[key] = Core(CostModel(self.profile, share, self._draw))
+            share = bandwidth / active / self.costs.clock_hz
+            self._in_step[key] = Core(CostModel(self.profile, share, self._draw, misses=misses))
         return self._in_step[key]
 
-    def bandwidth(self, working_set: int) -> Cycles:
-        """B/s that all cores share: L2's where all that is read and written fits in it, else global memory's.
+    def misses(self, moved: Transfers) -> bool:
+        """Whether most of what is read is not in L2."""
+        resident, _ = self.held(moved)
+        return bool(2 * resident[0] < moved.read)
 
-        A training step finds them there, because the matrix product before has just written them.
+    def bandwidth(self, moved: Transfers) -> Cycles:
+        """B/s at which all cores together move what they do.
+
+        Reading from memory, reading from L2, writing into L2 and writing to memory take their time one after another:
+        so it is for the copies, adds and sigmoids in the evidence, whatever L2 held before.
         """
-        if self.fits_l2(working_set):
-            return self.costs.number("l2_gbps") * 1e9
-        return self.costs.number("gm_nominal_gbps") * self.costs.number("gm_efficiency") * 1e9
+        resident, absorbed = self.held(moved)
+        number, nominal = self.costs.number, self.costs.number("gm_nominal_gbps")
+        seconds = (
+            (moved.read - resident) / (nominal * number("read_efficiency"))
+            + (resident + moved.again / 2) / number("l2_read_gbps")
+            + (absorbed + moved.again / 2) / number("l2_write_gbps")
+            + (moved.written - absorbed) / (nominal * number("write_efficiency"))
+        ) / 1e9
+        return np.divide(moved.total, seconds, out=np.full_like(seconds, np.inf), where=seconds > 0)
 
-    def fits_l2(self, working_set: int) -> bool:
-        return working_set <= self._l2_bytes
+    def held(self, moved: Transfers) -> tuple[Cycles, Cycles]:
+        """Bytes that are read from L2, and bytes of what is written that it takes without writing others back."""
+        whole, nothing = self.costs.number("l2_bytes"), np.zeros_like(self.costs.flag)
+        if self.l2 is L2.DIRTY:
+            return nothing, nothing
+        if self.l2 is L2.COLD:
+            return nothing, np.minimum(moved.written, self.costs.number("l2_clean_share") * whole)
+        room = self.costs.number("l2_warm_share") * whole
+        resident = np.minimum(moved.read, room)
+        return resident, np.minimum(moved.written, room - resident)
+
+
+def transfers_of(launch: Launch, queues: Mapping[Queue, int]) -> Transfers:
+    """What all the programs of a launch move."""
+    read: Counter[int] = Counter()
+    written: Counter[int] = Counter()
+    for queue, cores in queues.items():
+        for trace, many in queue:
+            traffic = traffic_of(trace)
+            for total, part in ((read, traffic.read), (written, traffic.written)):
+                for number, moved in part.items():
+                    total[number] += moved * many * cores
+    sizes = launch.tensor_bytes()
+    first_read, first_written = (
+        sum(min(moved, sizes[number]) for number, moved in total.items()) for total in (read, written)
+    )
+    return Transfers(first_read, first_written, sum(read.values()) + sum(written.values()) - first_read - first_written)
 
 
 Queue = tuple[tuple[Trace, int], ...]

@@ -158,6 +158,8 @@ class _State:
             self.flags[key].append(np.maximum(pipes[flag.setter], pipes["S"]) + raising[:, None])
         elif self.flags[key]:
             raised = self.flags[key].pop(0)
+            if flag.waiter == "V":  # it is idle until then
+                raised = raised + self.costs.head[:, None]
             pipes[flag.waiter] = np.maximum.reduce([pipes[flag.waiter], pipes["S"], raised])
         else:
             raise FlagError(f"{flag.waiter} waits for event {flag.event} of {flag.setter}, which is never set")

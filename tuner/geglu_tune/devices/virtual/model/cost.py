@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import zlib
 from collections.abc import Callable
 from typing import TypeAlias
 
@@ -11,28 +10,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from geglu_tune.devices.profiles import Number, Profile
+from geglu_tune.devices.virtual.model.posterior import posterior_of
 from geglu_tune.devices.virtual.model.trace import Work
 
 _HALF_BITS = 16
 
 Cycles = NDArray[np.float64]
-"""Shape (1 + DRAWS,): first under the profile's values, then under every draw from their ranges."""
-
-DRAWS = 64
-"""Each number is drawn from its range, on its own: likeliest at its value, and falling off to the range's ends. All
-tilings get the same draws, so that differences between them are not noise."""
+"""Shape (1 + DRAWS,): first under the middle of the draws of every number, then under every draw."""
 
 Draw: TypeAlias = "Callable[[str, Number], Cycles]"
 """What to take for a number of the profile, by its name (a vector instruction's are such as vmul.slope)."""
-
-
-def draw_from_range(name: str, number: Number) -> Cycles:
-    """The value, then DRAWS draws. Seeded by the name: a number's draws do not depend on which others there are."""
-    generator = np.random.default_rng(zlib.crc32(name.encode()))
-    if number.low == number.high:
-        return np.full(1 + DRAWS, number.value)
-    draws = generator.triangular(number.low, number.value, number.high, DRAWS)
-    return np.concatenate([[number.value], draws])
 
 
 class CostModel:
@@ -40,20 +27,26 @@ class CostModel:
 
     Args:
         share: bytes a cycle that memory allows this core's transfers, where that is less than its own limit.
-        draw: what to take for each number of the profile, all of one length.
+        misses: whether what is loaded is mostly not in L2.
+        draw: what to take for each number of the profile, all of one length; else the profile's posterior.
     """
 
-    def __init__(self, profile: Profile, share: Cycles | None = None, draw: Draw = draw_from_range) -> None:
+    def __init__(
+        self, profile: Profile, share: Cycles | None = None, draw: Draw | None = None, *, misses: bool = False
+    ) -> None:
         self._profile = profile
-        self._draw = draw
+        self._draw = draw or posterior_of(profile)
         self._share = np.array(np.inf) if share is None else share
         self._works: dict[Work, Cycles] = {}
         self.flag = self.number("flag_cycles")
         self.scalar = self.number("scalar_cycles")
         self.call = self.number("call_scalar_cycles")
+        self.head = self.number("vector_head_cycles")
+        self.barrier = self.number("barrier_cycles")
+        self._vector_scales = self.number("vector_fixed_scale"), self.number("vector_slope_scale")
         self.clock_hz = self.number("clock_mhz") * 1e6
         self._raising = {
-            "MTE2": self.flag + self.number("load_latency_cycles"),
+            "MTE2": self.flag + self.number("load_latency_cycles") + (self.number("miss_cycles") if misses else 0.0),
             "MTE3": self.flag + self.number("store_latency_cycles"),
         }
 
@@ -80,17 +73,18 @@ class CostModel:
         return work.rows * math.ceil(work.row_bytes / self._profile["vector_bytes"])
 
     def _vector(self, work: Work) -> Cycles:
-        """fixed + count-mode floor + repeats x (slope + conflicts).
+        """fixed + repeats x (slope + conflicts), for an instruction that follows another; see `head`.
 
         Two sources in one bank group hide a result that meets them too, so the larger conflict counts alone.
         """
         cost = self._profile.vector[work.op]
-        slope = self._draw(f"{work.op}.slope", cost.slope if work.bits > _HALF_BITS else cost.slope_16bit)
+        fixed_scale, slope_scale = self._vector_scales
+        slope = self._draw(f"{work.op}.slope", cost.slope if work.bits > _HALF_BITS else cost.slope_16bit) * slope_scale
         if work.read_conflict:
             slope = slope + self.number("read_conflict_slope")
         elif work.write_conflict:
             slope = slope + self.number("write_conflict_slope")
-        fixed = self._draw(f"{work.op}.fixed", cost.fixed) + self.number("count_mode_cycles")
+        fixed = self._draw(f"{work.op}.fixed", cost.fixed) * fixed_scale
         if work.rows > 1:
             fixed = fixed + (work.rows - 1) * self.number("row_cycles")
         return fixed + slope * self.repeats(work)

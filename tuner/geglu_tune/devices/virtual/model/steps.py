@@ -18,7 +18,7 @@ from geglu_tune.devices.virtual.model.trace import Drain, Event, ScalarWork, Set
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """pipe' = max(pipe + busy, S + issued); S' = S + scalar."""
+    """pipe' = max(pipe + busy, S + issued); S' = S + scalar. What finds the vector pipe idle waits for its head."""
 
     pipe: str
     busy: Cycles
@@ -74,8 +74,9 @@ def _fold(events: tuple[Event, ...], costs: CostModel) -> Iterator[Step]:
                 pipe, busy, issued = target, zero, zero - np.inf
             if isinstance(event, Work):
                 scalar = scalar + costs.call
-            cycles = costs.work(event) if isinstance(event, Work) else costs.flag
-            busy, issued = busy + cycles, np.maximum(issued, scalar) + cycles
+            cycles = costs.work(event) if isinstance(event, Work) else costs.barrier
+            head = costs.head if target == "V" and isinstance(event, Work) else 0.0
+            busy, issued = busy + cycles, np.maximum(issued, scalar + head) + cycles
     if pipe:
         yield Run(pipe, busy, issued, scalar)
     elif scalar.any():

@@ -14,7 +14,6 @@ from geglu_tune.devices.measured.lock import DeviceLock
 from geglu_tune.devices.measured.messages import Failed, Memory, Reply, Room, Rules, Time, Timed, Verified, Verify
 from geglu_tune.devices.measured.statistics import Interval, median_interval
 from geglu_tune.devices.measured.verdict import DefaultTimes, judge
-from geglu_tune.devices.measured.warmstart import WarmStart
 from geglu_tune.devices.measured.worker import Doer, Opener
 from geglu_tune.errors import GegluTuneError, UsageError
 from geglu_tune.runtime.heuristics import default_tiling
@@ -58,7 +57,6 @@ class MeasuredRunner:
             raise
         self.device = self._client.identity.device
         self.toolchain: Mapping[str, str] = self._client.identity.toolchain
-        self._warm_start = WarmStart(self.device)
         self._default_runs: dict[Workload, bool] = {}
         self._first_default: dict[Workload, Interval] = {}
         self._timed: dict[tuple[Workload, int, str], Measurement] = {}
@@ -72,9 +70,6 @@ class MeasuredRunner:
                 f"{workload} needs {reply.needed:,} bytes of device memory to be timed and checked, but "
                 f"{self.device.soc} has {reply.free:,} free: leave it out, or free memory"
             )
-
-    def suggest(self, workload: Workload) -> Sequence[Tiling]:
-        return self._warm_start.likeliest(workload)
 
     def run(self, workload: Workload, tilings: Sequence[Tiling]) -> Iterator[Measurement]:
         default = default_tiling(workload, self.device)
@@ -96,7 +91,6 @@ class MeasuredRunner:
         return judge(samples, ub_bytes, default, times)
 
     def close(self) -> None:
-        self._warm_start.close()
         self._client.close()
         self._lock.release()
 

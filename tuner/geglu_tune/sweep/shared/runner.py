@@ -47,9 +47,6 @@ class SharedRunner:
     def check(self, workload: Workload) -> None:
         self._inner.check(workload)
 
-    def suggest(self, workload: Workload) -> Sequence[Tiling]:
-        return self._inner.suggest(workload)
-
     def run(self, workload: Workload, tilings: Sequence[Tiling]) -> Iterator[Measurement]:
         by_key = {key_of(tiling): tiling for tiling in tilings}
         params = {key: params_of(tiling) for key, tiling in by_key.items()}

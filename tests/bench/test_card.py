@@ -41,8 +41,14 @@ def test_every_provider_has_a_point_for_every_mode_metric_and_length(kernel_only
 
 def test_as_many_samples_are_taken_as_were_asked_for(monkeypatch: pytest.MonkeyPatch):
     taken = []
-    point = card._point
-    monkeypatch.setattr(card, "_point", lambda *a: taken.append(len(a[-1])) or point(*a))
+    compare = card.Clock.compare
+
+    def counting(clock, launches, rules):
+        result = compare(clock, launches, rules)
+        taken.extend(map(len, result.samples))
+        return result
+
+    monkeypatch.setattr(card.Clock, "compare", counting)
     run(replace(PLAN, lengths=(8,), modes=("forward",), metrics=("speed",), samples=33))
     assert taken == [33, 33]
 
@@ -58,7 +64,7 @@ def test_providers_take_turns(monkeypatch: pytest.MonkeyPatch):
 
         return lambda question: providers.Provider(name, activation)
 
-    monkeypatch.setattr(providers, "_OPENERS", {name: marking(name) for name in PROVIDERS})
+    monkeypatch.setattr(providers, "OPENERS", {name: marking(name) for name in PROVIDERS})
     plan = replace(PLAN, lengths=(8,), modes=("forward",), metrics=("speed",), providers=("liger", "tuned"))
     run(plan)
     assert order[-40:] == ["liger", "tuned"] * 20
@@ -71,7 +77,7 @@ def test_one_that_cannot_run_says_why_and_the_others_go_on(monkeypatch: pytest.M
 
         return providers.Provider("torch_compile", activation)
 
-    monkeypatch.setitem(providers._OPENERS, "torch_compile", broken)
+    monkeypatch.setitem(providers.OPENERS, "torch_compile", broken)
     monkeypatch.setitem(__import__("sys").modules, "liger_kernel", None)
     outcomes = run(replace(PLAN, lengths=(8,), providers=PROVIDERS))
     said = missing(outcomes)

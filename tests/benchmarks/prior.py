@@ -22,13 +22,13 @@ import numpy as np
 from landscapes import SOC, WORKLOADS, load
 from numpy.typing import NDArray
 
-from geglu_tune.devices.measured.warmstart import HINTS, WarmStart
 from geglu_tune.devices.profiles import Number, find_profile
 from geglu_tune.devices.virtual.cache import cached_compile
 from geglu_tune.devices.virtual.compiler import Request
 from geglu_tune.devices.virtual.model.chip import Chip
 from geglu_tune.runtime.heuristics import default_tiling
-from geglu_tune.tiling import Tiling, Workload
+from geglu_tune.sweep.warmstart import HINTS, WarmStart
+from geglu_tune.tiling import Source, Tiling, Workload
 
 TARGET_REGRET, TARGET_SHARE = 0.01, 0.95
 WORTH_A_LOOK = 1.5
@@ -63,7 +63,7 @@ def regrets(workload: Workload, cards: int) -> NDArray[np.float64]:
     rivals = [t for t, time in zip(landscape.tilings, landscape.times_us, strict=True) if time <= limit]
     best = np.min([seconds(workload, tiling, cards) for tiling in rivals], axis=0)
     device = find_profile(SOC).device
-    with closing(WarmStart(device)) as warm_start:
+    with closing(WarmStart(device, Source.MEASURED)) as warm_start:
         tried = [default_tiling(workload, device), *warm_start.likeliest(workload)]
     times = np.array([seconds(workload, tiling, cards) for tiling in tried])
     found = np.minimum.accumulate(times, axis=0) / np.minimum(best, times.min(axis=0)) - 1

@@ -35,10 +35,10 @@ from geglu_tune.devices.profiles import find_profile
 from geglu_tune.devices.virtual.runner import VirtualRunner
 from geglu_tune.search.policy import POLICY
 from geglu_tune.search.sampler import distributions_of
-from geglu_tune.search.space import BLOCK_STEP, Space, Variant
+from geglu_tune.search.space import Space, Variant
 from geglu_tune.store import Store
 from geglu_tune.sweep.sweep import sweep
-from geglu_tune.tiling import Device, Measurement, Status, Tiling, Workload
+from geglu_tune.tiling import BLOCK_STEP, Device, Measurement, Status, Tiling, Workload
 
 Sampler = optuna.samplers.BaseSampler
 
@@ -82,7 +82,7 @@ class Remembering:
         self.device, self.source, self.toolchain = inner.device, inner.source, inner.toolchain
         self._inner = inner
         self._known: dict[tuple[Workload, Tiling], Measurement] = {}
-        self.check, self.suggest, self.choose, self.close = inner.check, inner.suggest, inner.choose, inner.close
+        self.check, self.choose, self.close = inner.check, inner.choose, inner.close
 
     def run(self, workload: Workload, tilings: Sequence[Tiling]) -> Iterator[Measurement]:
         unknown = [tiling for tiling in tilings if (workload, tiling) not in self._known]

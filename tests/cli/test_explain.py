@@ -130,6 +130,7 @@ class TestRefusal:
         (("geglu_forward", "--form", "erf"), 2, "geglu_forward has no form 'erf': choose from"),
         (("geglu_forward", "--loop-order", "random"), 2, "no loop order 'random'"),
         (("geglu_forward", "--device", "virtual:Ascend310"), 2, "no profile for device 'Ascend310'"),
+        (("geglu_forward", "--device", "npu:7"), 2, "the virtual device; use --device virtual:Ascend910B4"),
         (("geglu_forward", "--trace", "missing/folder/t.json"), 1, "cannot write missing/folder/t.json"),
     ],
 )

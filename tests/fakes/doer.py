@@ -6,22 +6,11 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Sequence
 
 from geglu_tune.devices.measured.adapter import DeviceMissingError
-from geglu_tune.devices.measured.messages import (
-    Done,
-    Failed,
-    Identity,
-    Job,
-    Memory,
-    Reply,
-    Room,
-    Time,
-    Timed,
-    Trivial,
-    Verified,
-)
-from geglu_tune.tiling import Device, Status
+from geglu_tune.devices.measured.messages import Done, Failed, Identity, Memory, Rules, Timed, Verified
+from geglu_tune.tiling import Device, Status, Tiling, Workload
 
 FAKE_DEVICE = Device("FakeCard", vector_cores=40, ub_bytes=196_608, gm_gbps=4.0)
 HANGS, ABORTS, CHATTERS, POISONS = 256, 512, 768, 1024
@@ -35,16 +24,22 @@ class FakeDoer:
         self._broken = broken
         self._free = free
 
-    def do(self, job: Job) -> Reply:
-        if isinstance(job, Room):
-            return Memory(needed=4 * job.workload.n, free=self._free)
-        if isinstance(job, Trivial):
-            if self._broken:
-                os.kill(os.getpid(), signal.SIGABRT)
-            return Done()
-        if isinstance(job, Time):
-            return Timed(tuple((100.0,) * 20 for _ in job.tilings), 1.0, ())
-        block = job.tiling.block_size
+    def do(self, job):
+        return job.run(self)
+
+    def room(self, workload: Workload) -> Memory:
+        return Memory(needed=4 * workload.n, free=self._free)
+
+    def launch_trivial(self) -> Done:
+        if self._broken:
+            os.kill(os.getpid(), signal.SIGABRT)
+        return Done()
+
+    def time(self, workload: Workload, tilings: Sequence[Tiling], rules: Rules) -> Timed:
+        return Timed(tuple((100.0,) * 20 for _ in tilings), 1.0, ())
+
+    def verify(self, workload: Workload, tiling: Tiling, default: Tiling) -> Verified | Failed:
+        block = tiling.block_size
         if block == HANGS:
             time.sleep(3600)
         elif block == ABORTS:

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from fakes.accelerator import FakeAccelerator
+from geglu_tune.devices.measured.bench import Bench
 
 
 class FakeProbe:
@@ -47,11 +48,9 @@ class FlushedCard(FakeAccelerator):
 PROBE = FakeProbe()
 
 
-def open_card(us_an_element: float, cold: float) -> Any:
-    """A ProbeBench, in the worker."""
-    from geglu_tune.devices.calibration.bench import ProbeBench
-
+def open_card(us_an_element: float, cold: float) -> Bench:
+    """In the worker."""
     PROBE.card = FlushedCard(lambda kernel, n, tiling: 1.0)
     PROBE.us_an_element, PROBE.cold = us_an_element, cold
     PROBE.seen.clear()
-    return ProbeBench(PROBE.card)
+    return Bench(PROBE.card)

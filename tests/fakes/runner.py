@@ -57,9 +57,6 @@ class FakeRunner:
     def check(self, workload: Workload) -> None:
         pass
 
-    def suggest(self, workload: Workload) -> Sequence[Tiling]:
-        return ()
-
     def run(self, workload: Workload, tilings: Sequence[Tiling]) -> Iterator[Measurement]:
         for tiling in tilings:
             if len(self.ran) == self.interrupt_after:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import signal
-from pathlib import Path
 
 from fakes.accelerator import FAKE_CARD, open_faulty
+from fakes.processes import children
+from geglu_tune.runtime.heuristics import default_tiling
 from geglu_tune.search.space import Space, Variant
 from geglu_tune.store import Store
 from geglu_tune.sweep.study import End
@@ -28,29 +28,13 @@ def tiling_of(block):
     return Space(WORKLOAD, FAKE_CARD).grids(Variant(block, True, "tanh", "strided"))[0]
 
 
-def children():
-    """Processes that this one started, and theirs, but for multiprocessing's own that stays."""
-    parents = {}
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            pid, rest = stat.read_text().split(" ", 1)
-            if "resource_tracker" not in (stat.parent / "cmdline").read_text():
-                parents[int(pid)] = int(rest.rpartition(")")[2].split()[1])
-        except OSError:
-            continue  # it has ended meanwhile
-    family = {os.getpid()}
-    while more := {pid for pid, parent in parents.items() if parent in family} - family:
-        family |= more
-    return family - {os.getpid()}
-
-
 def test_a_sweep_survives_every_fault_and_finds_the_best_of_the_rest(open_fake, tmp_path):
     """triton-ascend#558, vllm-ascend#4972: one bad tiling is one bad row, whatever it does to its process."""
     before = children()
     runner = open_fake(open_faulty, FAULTS, job=8.0)
-    runner.suggest = lambda workload: [tiling_of(block) for block in (*FAULTS, 1536, 2048)]
+    tilings = [default_tiling(WORKLOAD, FAKE_CARD), *(tiling_of(block) for block in (*FAULTS, 1536, 2048))]
     with Store.open(tmp_path / "a.db", create=True) as store:
-        result = sweep(store, runner, [WORKLOAD], trials=11)
+        result = sweep(store, runner, [WORKLOAD], only={WORKLOAD: tilings})
         trials = {trial.tiling: trial.measurement for _, trial in store.all_trials()}
         (best,) = store.best()
     assert children() - before

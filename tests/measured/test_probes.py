@@ -15,7 +15,6 @@ from fakes.probe import PROBE, open_card
 from geglu_tune.devices.calibration.measured import RULES, MeasuredCard
 from geglu_tune.devices.calibration.messages import TimeLaunch
 from geglu_tune.devices.calibration.probes import Kernel, Launch
-from geglu_tune.devices.measured.messages import Trivial
 from geglu_tune.errors import GegluTuneError, UsageError
 
 KERNEL = Kernel("fakes.probe", "PROBE", 64, True, options=(("OP", "vmul"),), dtypes=("bf16", "fp32"))
@@ -49,10 +48,6 @@ def test_a_launch_gets_what_it_asks_for():
     dtypes, n, grid, options = PROBE.seen[0]
     assert (dtypes, n, grid) == ([torch.bfloat16, torch.float32], 640, (3,))
     assert options == {"BLOCK_SIZE": 64, "OP": "vmul", "multibuffer": True}
-
-
-def test_the_bench_does_other_jobs_as_well():
-    assert type(open_card(1.0, 1.0).do(Trivial())).__name__ == "Done"
 
 
 def test_a_probe_that_fails_is_named_with_the_reason(open_fake):

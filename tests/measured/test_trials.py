@@ -23,8 +23,8 @@ def test_a_time_far_from_the_bandwidths_is_flagged_and_never_the_best(open_fake,
     """flagos-ai/FlagGems#6324: 76 ms for what takes 0.66 ms, as most cores were idle."""
     runner = open_fake(partial(open_fake_card, slow))
     with Store.open(tmp_path / "a.db", create=True) as store:
-        runner.suggest = lambda workload: [Tiling(256, 24), Tiling(2048, 3)]
-        sweep(store, runner, [WORKLOAD], trials=8)
+        default = default_tiling(WORKLOAD, FAKE_CARD)
+        sweep(store, runner, [WORKLOAD], only={WORKLOAD: [default, Tiling(256, 24), Tiling(2048, 3)]})
         trials = {trial.tiling: trial.measurement for _, trial in store.all_trials()}
         (best,) = store.best()
     flagged = trials[Tiling(256, 24)]

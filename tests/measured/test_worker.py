@@ -93,11 +93,11 @@ def test_a_second_runner_waits_until_the_device_is_free(open_fake):
 
 def test_a_worker_ends_with_its_parent_even_one_that_was_killed():
     code = (
-        "import time\nfrom fakes.doer import open_doer\n"
+        "import multiprocessing\nimport time\nfrom fakes.doer import open_doer\n"
         "from geglu_tune.devices.measured.runner import MeasuredRunner\n"
         "if __name__ == '__main__':\n"
         "    runner = MeasuredRunner('fake:orphan', open_doer)\n"
-        "    print(runner._client._worker._process.pid, flush=True)\n"
+        "    print(multiprocessing.active_children()[0].pid, flush=True)\n"
         "    time.sleep(600)\n"
     )
     with subprocess.Popen([sys.executable, "-c", code], env=environment(), stdout=subprocess.PIPE, text=True) as parent:

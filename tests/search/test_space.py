@@ -9,8 +9,8 @@ from geglu_kernels.grid import MAX_PROGRAMS, ceil_div
 from geglu_kernels.launch import largest_block
 from geglu_kernels.specs import KERNELS
 from geglu_tune.search.sampler import Search
-from geglu_tune.search.space import BLOCK_STEP, Space, Variant, program_choices
-from geglu_tune.tiling import Device, Measurement, Status, Tiling, Workload
+from geglu_tune.search.space import Space, Variant, program_choices
+from geglu_tune.tiling import BLOCK_STEP, Device, Measurement, Status, Tiling, Workload
 
 B4 = Device("Ascend910B4", vector_cores=40, ub_bytes=196_608, gm_gbps=800.0)
 LARGE = Workload("geglu_forward", (8192, 11008), "bf16")

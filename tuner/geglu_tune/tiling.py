@@ -9,7 +9,10 @@ from enum import Enum
 from geglu_kernels.launch import Tiling
 from geglu_kernels.specs import KERNELS
 
-__all__ = ["Choice", "Device", "Margin", "Measurement", "Source", "Status", "Tiling", "Workload"]
+__all__ = ["BLOCK_STEP", "Choice", "Device", "Margin", "Measurement", "Source", "Status", "Tiling", "Workload"]
+
+BLOCK_STEP = 256
+"""Every BLOCK_SIZE tried is a multiple of this: 256 elements are whole vector repeats and whole 512-byte bursts."""
 
 
 class Source(str, Enum):

@@ -47,7 +47,7 @@ class Provider:
 
 def open_provider(name: str, question: Question) -> Provider:
     """Raises ProviderMissingError."""
-    return _OPENERS[name](question)
+    return OPENERS[name](question)
 
 
 class MLP(nn.Module):
@@ -121,13 +121,14 @@ def _workloads(question: Question) -> list[Workload]:
 
 _EAGER = {"geglu": eager_geglu, "swiglu": eager_swiglu}
 _OURS = {"geglu": GEGLUFunction, "swiglu": SwiGLUFunction}
-_OPENERS = {
+OPENERS = {
     "huggingface": _huggingface,
     "liger": _liger,
     "default": _default,
     "tuned": _tuned,
     "torch_compile": _torch_compile,
 }
+"""What opens a provider, by its name."""
 _MEMORY_KINDS = {"huggingface": "eager", "default": "fused", "tuned": "fused"}
 
 

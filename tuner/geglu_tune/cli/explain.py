@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,7 +14,7 @@ from geglu_tune.boundary.files import write_whole
 from geglu_tune.cli.options import DebugOption, ExitStatus, JsonOption
 from geglu_tune.cli.say import say
 from geglu_tune.errors import UsageError
-from geglu_tune.tiling import Device, Source, Workload
+from geglu_tune.tiling import Device, Workload
 
 if TYPE_CHECKING:
     from geglu_tune.devices.virtual.explain.explanation import Explanation, Refusal
@@ -84,14 +83,15 @@ def explain(
 
 def _virtual_device(spec: str) -> Device:
     """The virtual SoC that --device names. Raises UsageError for a card: its driver gives no program to look into."""
-    from geglu_tune.devices import open_runner
+    from geglu_tune.devices import DEFAULT_VIRTUAL, resolve
+    from geglu_tune.devices.profiles import find_profile
 
-    with closing(open_runner(spec, jobs=1)) as runner:
-        if runner.source is not Source.VIRTUAL:
-            raise UsageError(
-                f"device {spec}: explain looks into the virtual device; use --device virtual:{runner.device.soc}"
-            )
-        return runner.device
+    kind, name = resolve(spec)
+    if kind != "virtual":
+        raise UsageError(
+            f"device {spec}: explain looks into the virtual device; use --device virtual:{DEFAULT_VIRTUAL}"
+        )
+    return find_profile(name).device
 
 
 def _print_refusal(refusal: Refusal, largest: int | None, as_json: bool) -> None:

@@ -25,10 +25,6 @@ class Runner(Protocol):
         """Raises UsageError if the device cannot run the workload at all, with the bytes it needs and has."""
         ...
 
-    def suggest(self, workload: Workload) -> Sequence[Tiling]:
-        """Tilings to try first, best first, where the device knows something before any trial; often none."""
-        ...
-
     def run(self, workload: Workload, tilings: Sequence[Tiling]) -> Iterator[Measurement]:
         """Measure each tiling; yields in the order given, each as soon as it and those before it are done."""
         ...

@@ -14,8 +14,8 @@ from dataclasses import replace
 
 from geglu_kernels.grid import ceil_div
 from geglu_kernels.specs import LOOP_ORDERS
-from geglu_tune.search.space import BLOCK_STEP, Prior, Space, Variant
-from geglu_tune.tiling import Measurement, Tiling
+from geglu_tune.search.space import Prior, Space, Variant
+from geglu_tune.tiling import BLOCK_STEP, Measurement, Tiling
 
 STRIDED, CONTIGUOUS = LOOP_ORDERS
 

@@ -9,10 +9,7 @@ from typing import Any
 from geglu_kernels.grid import MAX_PROGRAMS, balanced_programs, ceil_div
 from geglu_kernels.launch import largest_block
 from geglu_kernels.specs import KERNELS, LOOP_ORDERS
-from geglu_tune.tiling import Device, Measurement, Tiling, Workload
-
-BLOCK_STEP = 256
-"""Every BLOCK_SIZE tried is a multiple of this: 256 elements are whole vector repeats and whole 512-byte bursts."""
+from geglu_tune.tiling import BLOCK_STEP, Device, Measurement, Tiling, Workload
 
 Axes = Mapping[str, range | Sequence[Any]]
 """The choices of a search by name: a range of whole numbers, to be stepped through by ratio, or values of no order."""

@@ -78,6 +78,7 @@ class DeviceFailed:
 
 Event = StudyStarted | TrialDone | StudyDone | DeviceFailed
 Listener = Callable[[Event], None]
+Hints = Callable[[Workload], Sequence[Tiling]]
 
 
 def provenance_of(runner: Runner, kernel: str) -> Provenance:
@@ -115,6 +116,7 @@ class Study:
     Args:
         store: of the thread that runs it.
         pilot: the workload whose trials this study's search draws on; its own, where it is the pilot itself.
+        hints: of a workload, what to open its search with, best first.
     """
 
     def __init__(
@@ -126,6 +128,7 @@ class Study:
         pilot: Workload,
         index: int,
         listen: Listener,
+        hints: Hints,
     ) -> None:
         self._store = store
         self._sweep_id = sweep_id
@@ -134,6 +137,7 @@ class Study:
         self._pilot = pilot
         self._index = index
         self._listen = listen
+        self._hints = hints
         self._default = default_tiling(workload, study.provenance.device)
         self._trials = store.trials(study)
 
@@ -170,7 +174,7 @@ class Study:
             seed=self._study.seed,
             budget=trials,
             priors=self._priors(),
-            hints=runner.suggest(self._workload),
+            hints=self._hints(self._workload),
             explore=runner.source is Source.MEASURED or trials > POLICY.trials,
         )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 
 from geglu_tune.devices.protocol import Runner
@@ -12,6 +13,7 @@ from geglu_tune.search.policy import POLICY
 from geglu_tune.store import BestRecord, Store
 from geglu_tune.sweep.schedule import Schedule, Task, run_on_all, run_on_one
 from geglu_tune.sweep.study import End, Limit, Listener, Study, StudyDone, provenance_of
+from geglu_tune.sweep.warmstart import WarmStart
 from geglu_tune.tiling import Device, Tiling, Workload
 
 PILOT_TILE = 8192
@@ -101,21 +103,23 @@ def sweep(
     devices = [*runners] if isinstance(runners, Sequence) else [runners]
     for workload in workloads:
         devices[0].check(workload)
+    warm_start = WarmStart(devices[0].device, devices[0].source)
     schedule = Schedule(tasks_of(workloads, devices[0].device), Limit(time_budget), len(devices))
     sweep_id = store.start_sweep(arguments or {})
 
     def run(store: Store, runner: Runner, task: Task, limit: Limit, listen: Listener) -> StudyDone:
         provenance = provenance_of(runner, task.workload.kernel)
         record = store.open_study(sweep_id, task.workload, provenance, seed, fresh=fresh)
-        study = Study(store, sweep_id, record, task.workload, task.pilot, task.index, listen)
+        study = Study(store, sweep_id, record, task.workload, task.pilot, task.index, listen, warm_start.likeliest)
         return study.run(runner, trials, limit, None if only is None else only[task.workload])
 
     end = End.FAILED
     try:
-        if len(devices) == 1:
-            run_on_one(schedule, store, devices[0], run, listen)
-        else:
-            run_on_all(schedule, store, devices, run, listen)
+        with closing(warm_start):
+            if len(devices) == 1:
+                run_on_one(schedule, store, devices[0], run, listen)
+            else:
+                run_on_all(schedule, store, devices, run, listen)
         end = schedule.end
     except KeyboardInterrupt:
         end = End.INTERRUPTED

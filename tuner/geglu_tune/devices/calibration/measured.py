@@ -9,15 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import partial
 from statistics import median
-from typing import cast
 
 from geglu_tune.devices.calibration.messages import FEW, MANY, TimeLaunch
 from geglu_tune.devices.calibration.probes import Launch
 from geglu_tune.devices.measured.client import Client, Limits
-from geglu_tune.devices.measured.lock import DeviceLock
-from geglu_tune.devices.measured.messages import Failed, Job, Rules, Timed
-from geglu_tune.devices.measured.runner import check_installed
-from geglu_tune.devices.measured.worker import Doer, Opener
+from geglu_tune.devices.measured.messages import Failed, Rules
+from geglu_tune.devices.measured.runner import open_bench
+from geglu_tune.devices.measured.worker import Opener
 from geglu_tune.errors import GegluTuneError
 
 RULES = Rules(rounds=10, most_rounds=40, narrow=0.002, seconds=1.0)
@@ -28,20 +26,14 @@ class MeasuredCard:
 
     def __init__(self, name: str, opener: Opener) -> None:
         """Raises UsageError where there is no such device, GegluTuneError for one that cannot be used."""
-        self._lock = DeviceLock(name)
-        try:
-            self._client = Client(name, opener, Limits())
-        except BaseException:
-            self._lock.release()
-            raise
+        self._client = Client(name, opener, Limits())
         self.soc = self._client.identity.device.soc
         self.versions: Mapping[str, str] = self._client.identity.toolchain
 
     def seconds(self, launch: Launch) -> float:
-        reply = self._client.do(cast(Job, TimeLaunch(launch, RULES)))  # the client hands any job on
-        if not isinstance(reply, Timed):
-            reason = reply.reason if isinstance(reply, Failed) else type(reply).__name__
-            raise GegluTuneError(f"the probe `{launch.what}` cannot be timed on the {self.soc}: {reason}")
+        reply = self._client.do(TimeLaunch(launch, RULES))
+        if isinstance(reply, Failed):
+            raise GegluTuneError(f"the probe `{launch.what}` cannot be timed on the {self.soc}: {reply.reason}")
         few, many = reply.samples
         microseconds = median(b - a for a, b in zip(few, many, strict=True)) / (MANY - FEW)
         if microseconds <= 0:
@@ -52,18 +44,8 @@ class MeasuredCard:
 
     def close(self) -> None:
         self._client.close()
-        self._lock.release()
 
 
 def open_npu(index: int) -> MeasuredCard:
     """Raises as MeasuredCard does."""
-    return MeasuredCard(f"npu:{index}", partial(_open_in_worker, index))
-
-
-def _open_in_worker(index: int) -> Doer:
-    """Raises DeviceMissingError."""
-    check_installed("npu")
-    from geglu_tune.devices.calibration.bench import ProbeBench
-    from geglu_tune.devices.measured.npu import open_bench
-
-    return open_bench(index, ProbeBench)
+    return MeasuredCard(f"npu:{index}", partial(open_bench, "npu", index))

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from geglu_tune.devices.calibration.probes import Launch
-from geglu_tune.devices.measured.messages import Rules
+from geglu_tune.devices.measured.messages import Rules, Timed
+
+if TYPE_CHECKING:
+    from geglu_tune.devices.measured.bench import Bench
 
 FEW, MANY = 2, 12
 """Launches one behind another in the two series of a job."""
@@ -13,7 +17,12 @@ FEW, MANY = 2, 12
 
 @dataclass(frozen=True, slots=True)
 class TimeLaunch:
-    """Job: time a few and many launches of a probe. Answered by Timed, with two series, or Failed."""
+    """Job: time a few and many launches of a probe, each a series."""
 
     launch: Launch
     rules: Rules
+
+    def run(self, bench: Bench) -> Timed:
+        from geglu_tune.devices.calibration.bench import time_launch  # torch is the worker's alone
+
+        return time_launch(bench, self.launch, self.rules)

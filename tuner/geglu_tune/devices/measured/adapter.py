@@ -44,8 +44,36 @@ class Binary:
     notes: tuple[str, ...] = ()
 
 
-class Accelerator(Protocol):
-    """One device, used from one process and thread. All but `classify` may raise what the driver raises."""
+class Timing(Protocol):
+    """The queue of one device, in which launches are timed. Used from one process and thread."""
+
+    def event(self) -> Event: ...
+
+    def flush_cache(self) -> None:
+        """Queue something that leaves nothing of earlier launches in the cache, and takes as long as that takes."""
+        ...
+
+    def synchronize(self) -> None:
+        """Wait until the queue is empty. Raises what the driver raises."""
+        ...
+
+
+class Accounting(Protocol):
+    """The memory of one device, as torch's allocator counts it in bytes."""
+
+    def release(self) -> None:
+        """Give back what is held without need."""
+        ...
+
+    def allocated_bytes(self) -> int:
+        """What tensors hold now; the peak is counted from here on."""
+        ...
+
+    def peak_bytes(self) -> int: ...
+
+
+class Accelerator(Timing, Protocol):
+    """A device to tune on. All but `classify` may raise what the driver raises."""
 
     identity: Identity
     place: torch.device
@@ -61,27 +89,16 @@ class Accelerator(Protocol):
 
     def binary(self, compiled: Any) -> Binary: ...
 
-    def event(self) -> Event: ...
-
-    def flush_cache(self) -> None:
-        """Queue something that leaves nothing of earlier launches in the cache, and takes as long as that takes."""
-        ...
-
-    def synchronize(self) -> None:
-        """Wait until the queue is empty."""
-        ...
-
     def free_bytes(self) -> int: ...
-    def release(self) -> None:
-        """Give back what is held without need."""
-        ...
-
-    def allocated_bytes(self) -> int:
-        """What tensors hold now; the peak is counted from here on."""
-        ...
-
-    def peak_bytes(self) -> int: ...
 
     def classify(self, error: Exception) -> Failed:
         """Which failure an exception is."""
         ...
+
+
+class Card(Timing, Accounting, Protocol):
+    """A device on which others' code is timed and its memory counted, in this process."""
+
+    identity: Identity
+    place: torch.device
+    """Where its tensors live."""

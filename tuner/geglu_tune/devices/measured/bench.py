@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import TypeVar
+
 from geglu_kernels.grid import ceil_div
 from geglu_tune.devices.measured.adapter import Accelerator, BlockingLaunchError
 from geglu_tune.devices.measured.clock import MOST_LAUNCHES, BadTimeError, Clock, Launch
@@ -12,18 +15,16 @@ from geglu_tune.devices.measured.messages import (
     Identity,
     Job,
     Memory,
-    Reply,
-    Room,
-    Time,
+    Rules,
     Timed,
-    Trivial,
     Unusable,
     Verified,
-    Verify,
 )
 from geglu_tune.devices.measured.tensors import Inputs, Outputs, bytes_needed, rotation_bytes
 from geglu_tune.runtime.heuristics import default_tiling
 from geglu_tune.tiling import Status, Tiling, Workload
+
+Reply = TypeVar("Reply")
 
 _TRIVIAL = Workload("geglu_forward", (1000,), "fp32")
 
@@ -32,18 +33,18 @@ class Bench:
     """Does jobs on a device; a failure of a job is its reply."""
 
     def __init__(self, accelerator: Accelerator) -> None:
-        self._accelerator = accelerator
-        self._clock = Clock(accelerator)
+        self.accelerator = accelerator
+        self.clock = Clock(accelerator)
         self._gate = Gate(accelerator)
         self._arena: _Arena | None = None
 
     @property
     def identity(self) -> Identity:
-        return self._accelerator.identity
+        return self.accelerator.identity
 
-    def do(self, job: Job) -> Reply:
+    def do(self, job: Job[Reply]) -> Reply | Failed | Unusable:
         try:
-            return self._do(job)
+            return job.run(self)
         except WrongResultError as error:
             return Failed(Status.INCORRECT, str(error))
         except BadTimeError as error:
@@ -52,44 +53,39 @@ class Bench:
             return Unusable(str(error), missing=False)
         except Exception as error:  # drivers and compilers raise whatever they like
             self._arena = None  # out of memory or not, the next trial starts afresh
-            return self._accelerator.classify(error)
+            return self.accelerator.classify(error)
 
-    def _do(self, job: Job) -> Reply:
-        if isinstance(job, Room):
-            free = self._accelerator.free_bytes() + (self._arena.bytes if self._arena else 0)
-            return Memory(bytes_needed(job.workload, self._accelerator.cache_bytes), free)
-        if isinstance(job, Trivial):
-            default = default_tiling(_TRIVIAL, self.identity.device)
-            self._gate.run(
-                _TRIVIAL, default, Inputs(self._accelerator, _TRIVIAL, 0), Outputs(self._accelerator, _TRIVIAL)
-            )
-            return Done()
-        if isinstance(job, Verify):
-            return self._verify(job)
-        return self._time(job)
+    def room(self, workload: Workload) -> Memory:
+        free = self.accelerator.free_bytes() + (self._arena.bytes if self._arena else 0)
+        return Memory(bytes_needed(workload, self.accelerator.cache_bytes), free)
 
-    def _verify(self, job: Verify) -> Verified:
-        self._gate.check_small(job.workload, job.tiling, job.default)
-        arena = self._arena_of(job.workload)
-        arena.expect(self._gate, baseline(job.default, job.tiling.form, job.workload.n))
-        binary = self._gate.run(job.workload, job.tiling, arena.inputs, arena.outputs)
-        self._gate.compare(job.workload, arena.inputs, arena.outputs, arena.expected)
+    def launch_trivial(self) -> Done:
+        default = default_tiling(_TRIVIAL, self.identity.device)
+        self._gate.run(_TRIVIAL, default, Inputs(self.accelerator, _TRIVIAL, 0), Outputs(self.accelerator, _TRIVIAL))
+        return Done()
+
+    def verify(self, workload: Workload, tiling: Tiling, default: Tiling) -> Verified:
+        self._gate.check_small(workload, tiling, default)
+        arena = self._arena_of(workload)
+        arena.expect(self._gate, baseline(default, tiling.form, workload.n))
+        binary = self._gate.run(workload, tiling, arena.inputs, arena.outputs)
+        self._gate.compare(workload, arena.inputs, arena.outputs, arena.expected)
         return Verified(binary.hash, binary.ub_bytes, binary.notes)
 
-    def _time(self, job: Time) -> Timed:
-        arena = self._arena_of(job.workload)
-        result = self._clock.compare([arena.launch(tiling) for tiling in job.tilings], job.rules)
+    def time(self, workload: Workload, tilings: Sequence[Tiling], rules: Rules) -> Timed:
+        arena = self._arena_of(workload)
+        result = self.clock.compare([arena.launch(tiling) for tiling in tilings], rules)
         notes = []
         if result.batch > 1:
             notes.append(f"timed in batches of {result.batch} launches: one is too short for the clock")
         if result.cut_short:
-            notes.append(f"timing stopped after {job.rules.seconds:g} s, before the interval was narrow")
-        return Timed(result.samples, self._clock.floor_us, tuple(notes))
+            notes.append(f"timing stopped after {rules.seconds:g} s, before the interval was narrow")
+        return Timed(result.samples, self.clock.floor_us, tuple(notes))
 
     def _arena_of(self, workload: Workload) -> _Arena:
         if self._arena is None or self._arena.workload != workload:
             self._arena = None  # give its memory back before more is asked for
-            self._arena = _Arena(self._accelerator, workload)
+            self._arena = _Arena(self.accelerator, workload)
         return self._arena
 
 

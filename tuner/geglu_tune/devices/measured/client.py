@@ -9,12 +9,16 @@ import tempfile
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, TypeVar
 
 from geglu_tune.boundary.printable import printable
-from geglu_tune.devices.measured.messages import Done, Failed, Identity, Job, Ready, Reply, Trivial, Unusable
+from geglu_tune.devices.measured.lock import DeviceLock
+from geglu_tune.devices.measured.messages import Failed, Identity, Job, Ready, Trivial, Unusable
 from geglu_tune.devices.measured.worker import Opener, work
 from geglu_tune.errors import GegluTuneError, UsageError
 from geglu_tune.tiling import Status
+
+Reply = TypeVar("Reply")
 
 _STRIKES = 3
 _LOG_TAIL = 4096
@@ -31,14 +35,14 @@ class Limits:
 
 
 class Client:
-    """Has jobs done on one device, each by a worker that works.
+    """Has jobs done on one device, each by a worker that works. Nobody else measures on it until it is closed.
 
     A worker that takes too long, dies, or reports that its device is poisoned is killed; the next job gets a new one,
     which has to do a trivial job first.
     """
 
     def __init__(self, name: str, opener: Opener, limits: Limits) -> None:
-        """Start the first worker.
+        """Wait for the device's turn and start the first worker.
 
         Raises:
             UsageError: there is no such device.
@@ -48,10 +52,15 @@ class Client:
         self._opener = opener
         self._limits = limits
         self._worker: _Worker | None = None
-        self.identity = self._start().identity
+        self._lock = DeviceLock(name)
+        try:
+            self.identity = self._start().identity
+        except BaseException:
+            self.close()
+            raise
 
-    def do(self, job: Job) -> Reply:
-        """The worker's reply; a worker that is lost over the job is a Failed, too.
+    def do(self, job: Job[Reply]) -> Reply | Failed:
+        """What the job found; a worker that is lost over it is a Failed, too.
 
         Raises:
             GegluTuneError: the device fails even at a trivial job, three times in a row.
@@ -59,6 +68,10 @@ class Client:
         return self._attempt(self._healthy_worker(), job, self._limits.job)
 
     def close(self) -> None:
+        self._drop_worker()
+        self._lock.release()
+
+    def _drop_worker(self) -> None:
         if self._worker is not None:
             self._worker.kill()
             self._worker = None
@@ -68,10 +81,10 @@ class Client:
         while self._worker is None:
             worker = self._start()
             reply = self._attempt(worker, Trivial(), self._limits.trivial)
-            if isinstance(reply, Done):
+            if not isinstance(reply, Failed):
                 return worker
-            self.close()
-            strikes.append(reply.reason if isinstance(reply, Failed) else f"it answered {type(reply).__name__}")
+            self._drop_worker()
+            strikes.append(reply.reason)
             if len(strikes) == _STRIKES:
                 raise GegluTuneError(
                     f"device {self._name} fails even at a trivial launch, {_STRIKES} times in a row ({strikes[-1]}): "
@@ -85,25 +98,25 @@ class Client:
         if isinstance(reply, Ready):
             worker.identity = reply.identity
             return worker
-        self.close()
+        self._drop_worker()
         if isinstance(reply, Unusable):
             error = UsageError if reply.missing else GegluTuneError
             raise error(f"device {self._name}: {reply.message}")
         lost = reply if isinstance(reply, _Lost) else _Lost(Status.CRASHED, "the worker started with nonsense")
         raise GegluTuneError(f"device {self._name}: its process did not start: {lost.reason}")
 
-    def _attempt(self, worker: _Worker, job: Job, limit: float) -> Reply:
+    def _attempt(self, worker: _Worker, job: Job[Reply], limit: float) -> Reply | Failed:
         reply = worker.ask(job, limit)
         if isinstance(reply, _Lost):
-            self.close()
+            self._drop_worker()
             return Failed(reply.status, reply.reason, poisoned=True)
         if isinstance(reply, Unusable):
-            self.close()
+            self._drop_worker()
             raise GegluTuneError(f"device {self._name}: {reply.message}")
         if isinstance(reply, Failed) and reply.poisoned:
-            self.close()
-        assert not isinstance(reply, Ready)
-        return reply
+            self._drop_worker()
+        found: Reply | Failed = reply
+        return found
 
 
 _MONITOR = {"npu": "npu-smi info", "cuda": "nvidia-smi"}
@@ -132,7 +145,8 @@ class _Worker:
         self._process.start()
         theirs.close()  # so that the pipe ends when the worker does
 
-    def ask(self, job: Job, limit: float) -> Reply | Ready | _Lost:
+    def ask(self, job: Job[Any], limit: float) -> Any:
+        """What the job's `run` returns, Failed, Unusable or _Lost."""
         os.truncate(self._log, 0)  # else what is printed in a long sweep would fill the disk
         try:
             self._connection.send(job)
@@ -140,14 +154,14 @@ class _Worker:
             return self._death()
         return self.receive(limit)
 
-    def receive(self, limit: float) -> Reply | Ready | _Lost:
+    def receive(self, limit: float) -> Any:
+        """The worker's next message, or _Lost."""
         try:
             if not self._connection.poll(limit):
                 return _Lost(Status.TIMEOUT, f"no answer in {limit:g} s, so its process was killed")
-            reply: Reply | Ready = self._connection.recv()
+            return self._connection.recv()
         except (EOFError, OSError):
             return self._death()
-        return reply
 
     def kill(self) -> None:
         """End the worker and whatever it started."""

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import count
 
-from geglu_tune.devices.measured.adapter import Accelerator, BlockingLaunchError, Event
+from geglu_tune.devices.measured.adapter import BlockingLaunchError, Event, Timing
 from geglu_tune.devices.measured.messages import Rules
 from geglu_tune.devices.measured.statistics import median_interval
 
@@ -59,8 +59,8 @@ class Comparison:
 class Clock:
     """Times launches on one device."""
 
-    def __init__(self, accelerator: Accelerator) -> None:
-        self._accelerator = accelerator
+    def __init__(self, timing: Timing) -> None:
+        self._timing = timing
         self._flushes = 1
         self._floor_us: float | None = None
 
@@ -82,7 +82,7 @@ class Clock:
         self._flushes = 1
         for launch in launches:  # what is compiled or set up at a first launch is no part of any time
             launch(0)
-        self._accelerator.synchronize()
+        self._timing.synchronize()
         shortest = min(self._warm_up(launches))
         batch = 1
         if shortest < SHORT * self.floor_us:
@@ -138,16 +138,16 @@ class Clock:
         pairs: list[tuple[Event, Event]] = []
         ahead = True
         for launch in launches:
-            start, end = self._accelerator.event(), self._accelerator.event()
+            start, end = self._timing.event(), self._timing.event()
             for _ in range(self._flushes):
-                self._accelerator.flush_cache()
+                self._timing.flush_cache()
             start.record()
             for i in range(batch):
                 launch(i)
             end.record()
             ahead = ahead and not start.query()
             pairs.append((start, end))
-        self._accelerator.synchronize()
+        self._timing.synchronize()
         if not ahead:
             raise _HostBoundError
         return [1000 * start.elapsed_time(end) for start, end in pairs]

@@ -4,8 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from geglu_tune.tiling import Device, Status, Tiling, Workload
+
+if TYPE_CHECKING:
+    from geglu_tune.devices.measured.bench import Bench
+
+R_co = TypeVar("R_co", covariant=True)
+
+
+class Job(Protocol[R_co]):
+    """What a worker is asked to do. It travels there, so it is a frozen dataclass."""
+
+    def run(self, bench: Bench) -> R_co:
+        """Do it, in the worker; raises whatever goes wrong, which `Bench.do` makes a Failed."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,35 +45,44 @@ class Rules:
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """Job: how much memory would this workload need? Answered by Memory."""
+    """Job: how much memory would this workload need?"""
 
     workload: Workload
+
+    def run(self, bench: Bench) -> Memory:
+        return bench.room(self.workload)
 
 
 @dataclass(frozen=True, slots=True)
 class Trivial:
-    """Job: launch next to nothing, to see whether the device works at all. Answered by Done or Failed."""
+    """Job: launch next to nothing, to see whether the device works at all."""
+
+    def run(self, bench: Bench) -> Done:
+        return bench.launch_trivial()
 
 
 @dataclass(frozen=True, slots=True)
 class Verify:
-    """Job: compile a tiling and check what it computes. Answered by Verified or Failed."""
+    """Job: compile a tiling and check what it computes."""
 
     workload: Workload
     tiling: Tiling
     default: Tiling
 
+    def run(self, bench: Bench) -> Verified:
+        return bench.verify(self.workload, self.tiling, self.default)
+
 
 @dataclass(frozen=True, slots=True)
 class Time:
-    """Job: time tilings in rounds. Answered by Timed or Failed. A tiling may stand there twice, to measure noise."""
+    """Job: time tilings in rounds. A tiling may stand there twice, to measure noise."""
 
     workload: Workload
     tilings: tuple[Tiling, ...]
     rules: Rules
 
-
-Job = Room | Trivial | Verify | Time
+    def run(self, bench: Bench) -> Timed:
+        return bench.time(self.workload, self.tilings, self.rules)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +137,3 @@ class Unusable:
     message: str
     missing: bool
     """Whether there is no such device, or nothing to drive it with."""
-
-
-Reply = Memory | Done | Verified | Timed | Failed | Unusable

@@ -7,11 +7,10 @@ import importlib.metadata
 import os
 import re
 import subprocess
-from collections.abc import Callable
 from typing import Any
 
 from geglu_tune.devices.compilelog import last_line, ub_overflow
-from geglu_tune.devices.measured.adapter import Accelerator, Binary, DeviceMissingError
+from geglu_tune.devices.measured.adapter import Binary, DeviceMissingError
 from geglu_tune.devices.measured.bench import Bench
 from geglu_tune.devices.measured.messages import Failed, Identity
 from geglu_tune.devices.measured.torch_accelerator import TIMER, TorchAccelerator, explain
@@ -66,9 +65,9 @@ class NpuAccelerator(TorchAccelerator):
         return Failed(Status.COMPILE_FAILED, f"{type(error).__name__}: {last_line(text)}")
 
 
-def open_bench(index: int, bench: Callable[[Accelerator], Bench] = Bench) -> Bench:
+def open_bench(index: int) -> Bench:
     """Raises as open_accelerator does."""
-    return bench(open_accelerator(index))
+    return Bench(open_accelerator(index))
 
 
 def open_accelerator(index: int) -> NpuAccelerator:

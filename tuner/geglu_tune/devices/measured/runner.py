@@ -10,11 +10,9 @@ from importlib.util import find_spec
 
 from geglu_tune.devices.measured.adapter import DeviceMissingError
 from geglu_tune.devices.measured.client import Client, Limits
-from geglu_tune.devices.measured.lock import DeviceLock
-from geglu_tune.devices.measured.messages import Failed, Memory, Reply, Room, Rules, Time, Timed, Verified, Verify
+from geglu_tune.devices.measured.messages import Failed, Room, Rules, Time, Timed, Verified, Verify
 from geglu_tune.devices.measured.statistics import Interval, median_interval
 from geglu_tune.devices.measured.verdict import DefaultTimes, judge
-from geglu_tune.devices.measured.warmstart import WarmStart
 from geglu_tune.devices.measured.worker import Doer, Opener
 from geglu_tune.errors import GegluTuneError, UsageError
 from geglu_tune.runtime.heuristics import default_tiling
@@ -50,31 +48,22 @@ class MeasuredRunner:
         """
         self._trial_rules = trial_rules
         self._final_rules = final_rules
-        self._lock = DeviceLock(name)
-        try:
-            self._client = Client(name, opener, limits)
-        except BaseException:
-            self._lock.release()
-            raise
+        self._client = Client(name, opener, limits)
         self.device = self._client.identity.device
         self.toolchain: Mapping[str, str] = self._client.identity.toolchain
-        self._warm_start = WarmStart(self.device)
         self._default_runs: dict[Workload, bool] = {}
         self._first_default: dict[Workload, Interval] = {}
         self._timed: dict[tuple[Workload, int, str], Measurement] = {}
 
     def check(self, workload: Workload) -> None:
         reply = self._client.do(Room(workload))
-        if not isinstance(reply, Memory):
-            raise GegluTuneError(f"{self.device.soc} does not tell how much memory is free: {_reason(reply)}")
+        if isinstance(reply, Failed):
+            raise GegluTuneError(f"{self.device.soc} does not tell how much memory is free: {reply.reason}")
         if reply.needed > reply.free:
             raise UsageError(
                 f"{workload} needs {reply.needed:,} bytes of device memory to be timed and checked, but "
                 f"{self.device.soc} has {reply.free:,} free: leave it out, or free memory"
             )
-
-    def suggest(self, workload: Workload) -> Sequence[Tiling]:
-        return self._warm_start.likeliest(workload)
 
     def run(self, workload: Workload, tilings: Sequence[Tiling]) -> Iterator[Measurement]:
         default = default_tiling(workload, self.device)
@@ -88,7 +77,7 @@ class MeasuredRunner:
             return Choice(default, None)
         twice = (default, default) if default in contenders else ()
         reply = self._client.do(Time(workload, (*twice, *finalists), self._final_rules))
-        if not isinstance(reply, Timed):  # a card that fails now has no say; what is served stays what it was
+        if isinstance(reply, Failed):  # a card that fails now has no say; what is served stays what it was
             return Choice(default if twice else ranked[0], None)
         samples = dict(zip(finalists, reply.samples[len(twice) :], strict=True))
         ub_bytes = {tiling: contenders[tiling].ub_bytes or 0 for tiling in finalists}
@@ -96,16 +85,14 @@ class MeasuredRunner:
         return judge(samples, ub_bytes, default, times)
 
     def close(self) -> None:
-        self._warm_start.close()
         self._client.close()
-        self._lock.release()
 
     def _trial(self, workload: Workload, tiling: Tiling, default: Tiling) -> Measurement:
         verified = self._client.do(Verify(workload, tiling, default))
         if tiling == default:
-            self._default_runs[workload] = isinstance(verified, Verified)
-        if not isinstance(verified, Verified):
-            return _failure(verified)
+            self._default_runs[workload] = not isinstance(verified, Failed)
+        if isinstance(verified, Failed):
+            return Measurement(verified.status, verified.reason)
         known = self._timed.get((workload, tiling.programs, verified.program))
         if known is not None:
             return replace(known, notes=(*verified.notes, "the same binary was timed before"))
@@ -113,8 +100,8 @@ class MeasuredRunner:
             (tiling, default) if tiling != default and self._default_is_sound(workload, default) else (tiling,)
         )
         timed = self._client.do(Time(workload, contestants, self._trial_rules))
-        if not isinstance(timed, Timed):
-            return _failure(timed)
+        if isinstance(timed, Failed):
+            return Measurement(timed.status, timed.reason)
         measurement = self._measurement(workload, verified, timed)
         self._timed[workload, tiling.programs, verified.program] = measurement
         return measurement
@@ -123,7 +110,7 @@ class MeasuredRunner:
         """Whether the default runs and is right; a sweep that goes on after a break has not asked yet."""
         if workload not in self._default_runs:
             reply = self._client.do(Verify(workload, default, default))
-            self._default_runs[workload] = isinstance(reply, Verified)
+            self._default_runs[workload] = not isinstance(reply, Failed)
         return self._default_runs[workload]
 
     def _measurement(self, workload: Workload, verified: Verified, timed: Timed) -> Measurement:
@@ -156,10 +143,10 @@ class MeasuredRunner:
 
 def open_card(kind: str, index: int) -> MeasuredRunner:
     """`npu` or `cuda`; raises as MeasuredRunner does."""
-    return MeasuredRunner(f"{kind}:{index}", partial(_open_bench, kind, index))
+    return MeasuredRunner(f"{kind}:{index}", partial(open_bench, kind, index))
 
 
-def _open_bench(kind: str, index: int) -> Doer:
+def open_bench(kind: str, index: int) -> Doer:
     """In the worker: what drives a kind of card is imported there alone. Raises DeviceMissingError."""
     check_installed(kind)
     bench: Doer = import_module(f"geglu_tune.devices.measured.{kind}").open_bench(index)
@@ -171,13 +158,3 @@ def check_installed(kind: str) -> None:
     for package in _DRIVEN_BY[kind]:
         if find_spec(package) is None:
             raise DeviceMissingError(f"{package} is not installed; install it with: pip install 'geglu-tune[{kind}]'")
-
-
-def _failure(reply: Reply) -> Measurement:
-    if isinstance(reply, Failed):
-        return Measurement(reply.status, reply.reason)
-    return Measurement(Status.CRASHED, _reason(reply))
-
-
-def _reason(reply: Reply) -> str:
-    return reply.reason if isinstance(reply, Failed) else f"the worker answered {type(reply).__name__}"

@@ -6,10 +6,10 @@ import os
 import signal
 from collections.abc import Callable
 from multiprocessing.connection import Connection
-from typing import Protocol
+from typing import Any, Protocol
 
 from geglu_tune.devices.measured.adapter import DeviceMissingError
-from geglu_tune.devices.measured.messages import Identity, Job, Ready, Reply, Unusable
+from geglu_tune.devices.measured.messages import Identity, Job, Ready, Unusable
 from geglu_tune.devices.parent import follow_parent
 
 
@@ -18,7 +18,9 @@ class Doer(Protocol):
 
     @property
     def identity(self) -> Identity: ...
-    def do(self, job: Job) -> Reply: ...
+    def do(self, job: Job[Any]) -> Any:
+        """What the job's `run` returns, Failed, or Unusable."""
+        ...
 
 
 Opener = Callable[[], Doer]
@@ -46,7 +48,7 @@ def work(connection: Connection, opener: Opener, log: str) -> None:
     connection.send(Ready(doer.identity))
     while True:
         try:
-            job: Job = connection.recv()
+            job: Job[Any] = connection.recv()
         except EOFError:
             return
         connection.send(doer.do(job))

@@ -26,7 +26,6 @@ from geglu_tune.devices.virtual.model.program import Program
 from geglu_tune.devices.virtual.regret import least_regret
 from geglu_tune.devices.virtual.toolchain import find_toolchain
 from geglu_tune.devices.virtual.workers import LOST, Workers
-from geglu_tune.search.space import Variant
 from geglu_tune.tiling import Choice, Measurement, Source, Status, Tiling, Workload
 
 TRIAL_TIMEOUT_S = 3 * COMPILE_TIMEOUT_S
@@ -51,9 +50,6 @@ class VirtualRunner:
 
     def check(self, workload: Workload) -> None:
         """A model has room for everything."""
-
-    def suggest(self, workload: Workload) -> Sequence[Tiling]:
-        return ()
 
     def run(self, workload: Workload, tilings: Sequence[Tiling]) -> Iterator[Measurement]:
         futures = [self._submit(measure, workload, tiling) for tiling in tilings]
@@ -112,7 +108,7 @@ class VirtualRunner:
 
 def _subject(workload: Workload, tiling: Tiling) -> Hashable:
     """What a worker knows after a trial: one program serves every shape and grid."""
-    return (workload.kernel, workload.dtype, Variant.of(tiling))
+    return (workload.kernel, workload.dtype, tiling.replace(programs=1))
 
 
 def measure(soc: str, workload: Workload, tiling: Tiling) -> tuple[Measurement, list[float]]:

@@ -7,6 +7,7 @@ best, as one machine alone would.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 
 from geglu_tune.devices.protocol import Runner
@@ -46,9 +47,6 @@ class SharedRunner:
 
     def check(self, workload: Workload) -> None:
         self._inner.check(workload)
-
-    def suggest(self, workload: Workload) -> Sequence[Tiling]:
-        return self._inner.suggest(workload)
 
     def run(self, workload: Workload, tilings: Sequence[Tiling]) -> Iterator[Measurement]:
         by_key = {key_of(tiling): tiling for tiling in tilings}
@@ -111,5 +109,6 @@ class SharedRunner:
 
 
 def _choice_key(contenders: Mapping[Tiling, Measurement]) -> str:
-    """A choice holds for what it was made from: a study of more trials is chosen from anew."""
-    return f"{CHOICE} of {len(contenders)}"
+    """A choice holds for what it was made from: among other tilings it is made anew."""
+    made_from = "".join(sorted(map(key_of, contenders)))
+    return f"{CHOICE} of {len(contenders)}: {hashlib.sha256(made_from.encode()).hexdigest()[:12]}"

@@ -16,8 +16,7 @@ from geglu_tune.devices.virtual.compiler import Request
 from geglu_tune.devices.virtual.explain.analysis import Analysis
 from geglu_tune.errors import GegluTuneError, UsageError
 from geglu_tune.runtime.heuristics import default_tiling
-from geglu_tune.search.space import BLOCK_STEP
-from geglu_tune.tiling import Device, Status, Tiling, Workload
+from geglu_tune.tiling import BLOCK_STEP, Device, Status, Tiling, Workload
 
 _NEED = re.compile(r"needs (\d+) bits of UB, (\d+) are there")
 _FP32_BYTES = 4

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from geglu_tune.devices.profiles import profile_of_card
+from geglu_tune.devices.virtual.regret import cover
 from geglu_tune.errors import GegluTuneError
 from geglu_tune.runtime.heuristics import default_tiling
 from geglu_tune.search.moves import finer
+from geglu_tune.search.sampler import Search
 from geglu_tune.search.space import Space
 from geglu_tune.search.spaces import space_of
-from geglu_tune.tiling import Device, Measurement, Status, Tiling, Workload
+from geglu_tune.tiling import Device, Measurement, Source, Status, Tiling, Workload
 
 if TYPE_CHECKING:
     from geglu_tune.devices.virtual.runner import VirtualRunner
@@ -25,60 +28,61 @@ HINTS = 7
 
 
 class WarmStart:
-    """Ranks tilings for one card. Knows nothing of cards without a profile, nor where the compilers are not installed.
+    """Ranks tilings for cards of one kind. May be used by many threads.
 
-    The virtual device works in processes of its own, which end with `close`.
+    It knows nothing of a virtual device, of a card without a profile, and of any where the compilers are missing. Its
+    own virtual device works in processes that end with `close`.
     """
 
-    def __init__(self, device: Device) -> None:
+    def __init__(self, device: Device, source: Source) -> None:
         self._device = device
+        self._lock = threading.Lock()
         self._virtual: VirtualRunner | None = None
-        self._has_virtual = not device.is_gpu
+        self._has_virtual = source is Source.MEASURED and not device.is_gpu
 
     def likeliest(self, workload: Workload) -> list[Tiling]:
         """Tilings of which one should be fast whatever the card is like within the profile's ranges, the most useful
         first, without the default; the same ones in every process."""
-        if self._has_virtual and self._virtual is None:
-            self._virtual = _open(self._device.soc)
-            self._has_virtual = self._virtual is not None
-        if self._virtual is None:
-            return []
-        from geglu_tune.devices.virtual.regret import cover
-        from geglu_tune.search.sampler import Search
+        with self._lock:
+            if self._has_virtual and self._virtual is None:
+                self._virtual = _open(self._device.soc)
+                self._has_virtual = self._virtual is not None
+            return [] if self._virtual is None else self._rank(self._virtual, workload)
 
+    def _rank(self, virtual: VirtualRunner, workload: Workload) -> list[Tiling]:
         default = default_tiling(workload, self._device)
         space = space_of(workload, self._device)
         search = Search(space, default, explore=False)
         fit: dict[Tiling, float] = {}
         while batch := search.ask():
-            fit.update(self._try(workload, batch, search.tell))
+            fit.update(_try(virtual, workload, batch, search.tell))
         if fit and isinstance(space, Space):
-            fit.update(self._try(workload, finer(space, min(fit, key=lambda tiling: fit[tiling]), FINER)))
+            fit.update(_try(virtual, workload, finer(space, min(fit, key=lambda tiling: fit[tiling]), FINER)))
         tilings = list(fit)
         if not tilings:
             return []
         given = [tilings.index(default)] if default in fit else []
-        seconds = self._virtual.under_draws(workload, tilings)
+        seconds = virtual.under_draws(workload, tilings)
         return [tilings[row] for row in cover(seconds[:, 1:], given, HINTS)]
-
-    def _try(
-        self,
-        workload: Workload,
-        tilings: Sequence[Tiling],
-        tell: Callable[[Tiling, Measurement], None] = lambda tiling, measurement: None,
-    ) -> dict[Tiling, float]:
-        """The times of those that run."""
-        assert self._virtual is not None
-        times = {}
-        for tiling, measurement in zip(tilings, self._virtual.run(workload, tilings), strict=True):
-            tell(tiling, measurement)
-            if measurement.status is Status.OK and measurement.time_us:
-                times[tiling] = measurement.time_us
-        return times
 
     def close(self) -> None:
         if self._virtual is not None:
             self._virtual.close()
+
+
+def _try(
+    virtual: VirtualRunner,
+    workload: Workload,
+    tilings: Sequence[Tiling],
+    tell: Callable[[Tiling, Measurement], None] = lambda tiling, measurement: None,
+) -> dict[Tiling, float]:
+    """The times of those that run."""
+    times = {}
+    for tiling, measurement in zip(tilings, virtual.run(workload, tilings), strict=True):
+        tell(tiling, measurement)
+        if measurement.status is Status.OK and measurement.time_us:
+            times[tiling] = measurement.time_us
+    return times
 
 
 def _open(soc: str) -> VirtualRunner | None:

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 
 from geglu_tune.errors import GegluTuneError
-from geglu_tune.store import Store
+from geglu_tune.store import Chosen, Store
 from geglu_tune.store.merging import Merged, united
 from geglu_tune.store.records import Contents
 from geglu_tune.tiling import Source, Status, Tiling
@@ -146,7 +146,7 @@ def test_only_the_bests_are_the_bests_and_their_defaults():
         sweep = store.start_sweep({})
         for number, time_us in ((1, 650.0), (2, 660.0)):
             store.add_trial(study, sweep, number, TILINGS[number], ok(time_us))
-        store.set_best(study, 1, 0)
+        store.set_best(study, Chosen(1, 0))
         (short,) = store.contents(only_best=True)
         assert [trial.number for trial in short.trials] == [0, 1]
         with database([short]) as copy:

@@ -23,6 +23,7 @@ UNSURE = 0.05
 
 def of_best(best: BestRecord) -> Record:
     """The best of a study, and how it stands to the default and to the device."""
+    chosen = best.chosen
     return {
         **_study(best.study),
         "stale": stale(best.study),
@@ -32,14 +33,14 @@ def of_best(best: BestRecord) -> Record:
         "time_us": best.time_us,
         "low_us": best.best.measurement.low_us,
         "high_us": best.best.measurement.high_us,
-        "regret": _rounded(best.regret),
+        "regret": _rounded(chosen.regret),
         "gbps": _rounded(best.gbps),
         "roofline": _rounded(best.roofline),
         "default_time_us": best.default.measurement.time_us if best.default else None,
         "speedup": _rounded(best.speedup),
-        "speedup_low": _rounded(best.margin.low if best.margin else None),
-        "speedup_high": _rounded(best.margin.high if best.margin else None),
-        "noise": _rounded(best.margin.noise if best.margin else None),
+        "speedup_low": _rounded(chosen.margin.low if chosen.margin else None),
+        "speedup_high": _rounded(chosen.margin.high if chosen.margin else None),
+        "noise": _rounded(chosen.margin.noise if chosen.margin else None),
         "tie": best.tie,
         "trials": best.trials,
         "trials_ok": best.ok,

@@ -138,7 +138,7 @@ def best_of(row: Mapping[str, Any]) -> BestRecord:
     with _judging(f"the best of study {study.id}"):
         if trial.measurement.status is not Status.OK:
             raise ValueError(f"its trial is {trial.measurement.status.value}")
-    return BestRecord(study, trial, default, row["tried"], row["ok"], *chosen.rest)
+    return BestRecord(study, trial, default, row["tried"], row["ok"], chosen)
 
 
 def chosen_of(row: Mapping[str, Any]) -> Chosen:

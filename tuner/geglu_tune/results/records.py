@@ -27,7 +27,7 @@ def of_best(best: BestRecord) -> Record:
     return {
         **_study(best.study),
         "stale": stale(best.study),
-        **_tiling(best.best),
+        **best.best.tiling.asdict(),
         "ub_bytes": best.best.measurement.ub_bytes,
         "ub_percent": _rounded(best.ub_percent),
         "time_us": best.time_us,
@@ -97,7 +97,7 @@ def of_trial(study: StudyRecord, trial: TrialRecord) -> Record:
     return {
         **_study(study),
         "number": trial.number,
-        **_tiling(trial),
+        **trial.tiling.asdict(),
         "status": trial.measurement.status.value,
         "reason": trial.measurement.reason,
         "ub_bytes": used,
@@ -138,18 +138,6 @@ def _study(study: StudyRecord) -> Record:
         "dtype": workload.dtype,
         "device": study.provenance.device.soc,
         "source": study.provenance.source.value,
-    }
-
-
-def _tiling(trial: TrialRecord) -> Record:
-    tiling = trial.tiling
-    return {
-        "block_size": tiling.block_size,
-        "programs": tiling.programs,
-        "multibuffer": tiling.multibuffer,
-        "form": tiling.form,
-        "loop_order": tiling.loop_order,
-        "num_warps": tiling.num_warps,
     }
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -27,7 +27,7 @@ from geglu_tune.store.records import (
     now,
 )
 from geglu_tune.store.rows import best_of, chosen_of, chosen_row, study_of, to_json, trial_of, trial_row
-from geglu_tune.tiling import Measurement, Source, Status, Tiling, Workload
+from geglu_tune.tiling import Measurement, Source, Status, Tiling, Workload, is_time
 
 NEVER_USED = ""
 """When a provenance was used last with which nothing was tuned here: all there is of it was taken over."""
@@ -110,12 +110,11 @@ class Store:
         """Keep a trial.
 
         Raises:
-            ValueError: it is ok but has no finite, positive time.
+            ValueError: it is ok but has what is no time of a kernel.
             GegluTuneError: the study has that number or that tiling already.
         """
-        time_us = measurement.time_us
-        if measurement.status is Status.OK and not (time_us and 0 < time_us < math.inf):
-            raise ValueError(f"a trial that is ok needs a finite, positive time, not {time_us}")
+        if measurement.status is Status.OK and not is_time(measurement.time_us):
+            raise ValueError(f"a trial that is ok needs the time of a kernel, not {measurement.time_us}")
         record = TrialRecord(number, tiling, measurement, now())
         with self._transaction():
             self._insert("trials", {"study_id": study.id, "sweep_id": sweep_id, **trial_row(record)})
@@ -238,14 +237,15 @@ class Store:
             row["number"]: row["id"]
             for row in self._rows("select id, number from trials where study_id = ?", [study_id])
         }
-        new = []
+        new: list[dict[str, Any]] = []
         for trial in changed:
             row = {"study_id": study_id, "sweep_id": sweep_id, **trial_row(trial)}
             if trial.number in ids:
                 self._db.table("trials").update(ids[trial.number], row)  # the study's best may refer to it
             else:
                 new.append(row)
-        self._db.table("trials").insert_all(new)
+        if new:  # one by one, as sqlite-utils inserts them, takes three times as long
+            self._db.conn.executemany(f"insert into trials ({', '.join(new[0])}) values (:{', :'.join(new[0])})", new)
         return len(changed)
 
     def _contents(self, where: str, values: list[Any]) -> list[Contents]:
@@ -349,15 +349,8 @@ class Store:
 
     def _get_or_insert_provenance(self, provenance: Provenance, used_at: str | None) -> int:
         """`used_at` is None where nothing is tuned, but taken over."""
-        device = provenance.device
-        device_key = {
-            "soc": device.soc,
-            "vector_cores": device.vector_cores,
-            "ub_bytes": device.ub_bytes,
-            "gm_gbps": device.gm_gbps,
-        }
         key = {
-            "device_id": self._get_or_insert("devices", device_key, {}),
+            "device_id": self._get_or_insert("devices", asdict(provenance.device), {}),
             "source": provenance.source.value,
             "toolchain": to_json(provenance.toolchain),
             "kernel_hash": provenance.kernel_hash,

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from contextlib import contextmanager
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -13,7 +15,7 @@ from hypothesis import given, settings
 from geglu_tune.errors import GegluTuneError
 from geglu_tune.store import Chosen, Store
 from geglu_tune.store.merging import Merged, united
-from geglu_tune.store.records import Contents
+from geglu_tune.store.records import Contents, TrialRecord
 from geglu_tune.tiling import Source, Status, Tiling
 from store.builders import FORWARD, MEASURED, VIRTUAL, keep_best, ok, query
 from store.strategies import TILINGS, databases, known, served
@@ -128,6 +130,27 @@ def test_a_merge_that_fails_in_the_middle_changes_nothing(monkeypatch):
         with pytest.raises(GegluTuneError, match="second study"):
             store.merge(theirs.contents(), "elsewhere")
         assert (known(store), query(store.path, "select count(*) from sweeps")) == before
+
+
+def test_the_work_of_a_merge_grows_as_its_trials_do():
+    def calls(trials: int) -> int:
+        theirs = Contents(
+            FORWARD,
+            VIRTUAL,
+            0,
+            tuple(TrialRecord(n, Tiling(256 + n, 40), ok(700.0), "2026-11-30T10:00:00+00:00") for n in range(trials)),
+            None,
+        )
+        counted = count()
+        with database() as store:
+            sys.setprofile(lambda frame, event, argument: event == "call" and next(counted))
+            try:
+                store.merge([theirs], "elsewhere")
+            finally:
+                sys.setprofile(None)
+        return next(counted)
+
+    assert calls(800) < 2.5 * calls(400)
 
 
 def test_a_sweep_goes_on_with_what_was_taken_over():

@@ -17,11 +17,10 @@ from torch import Tensor
 from geglu_kernels import operators
 from geglu_kernels.activations import ACTIVATIONS, Activation
 from geglu_kernels.grid import MAX_GPU_PROGRAMS, MAX_PROGRAMS
-from geglu_kernels.launch import Tiling, default_gpu_tiling, default_tiling
-from geglu_kernels.specs import FAMILIES, KERNELS, LOOP_ORDERS, KernelSpec
+from geglu_kernels.launch import SMALLEST_UB_BYTES, UNKNOWN_CORES, Tiling, default_gpu_tiling, default_tiling
+from geglu_kernels.specs import FAMILIES, KERNELS, LOOP_ORDERS, TORCH_DTYPES, KernelSpec
 
-_DTYPES = (torch.bfloat16, torch.float16, torch.float32)
-_UNKNOWN_CORES = 20
+_DTYPES = [getattr(torch, name) for name in TORCH_DTYPES.values()]
 
 
 def geglu_forward(a: Tensor, b: Tensor, *, tiling: Tiling | None = None) -> Tensor:
@@ -106,8 +105,7 @@ def _run(spec: KernelSpec, inputs: tuple[Tensor, ...], outputs: tuple[Tensor, ..
     if device.type not in ("cpu", "cuda", "npu"):
         raise ValueError(f"the kernels do not run on device {device}: move the tensors to an npu, cuda or cpu device")
     if tiling is None:
-        on_gpu = device.type == "cuda"
-        tiling = default_gpu_tiling(spec.name, n) if on_gpu else default_tiling(spec.name, n, _cores(device))
+        tiling = _default_tiling(spec.name, n, device)
     if device.type == "cpu" and not _interpreter_takes(inputs[0].dtype):
         in_fp32, out_fp32 = [x.float() for x in inputs], [torch.empty_like(x, dtype=torch.float32) for x in outputs]
         launch(spec.name, in_fp32, out_fp32, tiling)
@@ -115,6 +113,12 @@ def _run(spec: KernelSpec, inputs: tuple[Tensor, ...], outputs: tuple[Tensor, ..
             output.copy_(value)
         return
     launch(spec.name, inputs, outputs, tiling)
+
+
+def _default_tiling(kernel: str, n: int, device: torch.device) -> Tiling:
+    if device.type == "cuda":
+        return default_gpu_tiling(kernel, n)
+    return default_tiling(kernel, n, _vector_cores(device), SMALLEST_UB_BYTES)
 
 
 def _check_tiling(spec: KernelSpec, tiling: Tiling, most_programs: int) -> None:
@@ -160,16 +164,13 @@ def _current(device: torch.device) -> AbstractContextManager[Any]:
     return guard
 
 
-def _cores(device: torch.device) -> int:
-    """Vector cores of an NPU or multiprocessors of a GPU; half a 910B4's where the driver does not tell."""
-    if device.type == "cuda":
-        return int(torch.cuda.get_device_properties(device).multi_processor_count)
-    if device.type == "npu":
-        import triton
+def _vector_cores(device: torch.device) -> int:
+    if device.type != "npu":
+        return UNKNOWN_CORES
+    import triton
 
-        properties = triton.runtime.driver.active.utils.get_device_properties(device.index or 0)
-        return int(properties.get("num_vectorcore", 0)) or _UNKNOWN_CORES
-    return _UNKNOWN_CORES
+    properties = triton.runtime.driver.active.utils.get_device_properties(device.index or 0)
+    return int(properties.get("num_vectorcore", 0)) or UNKNOWN_CORES
 
 
 def _interpreting() -> bool:

@@ -9,8 +9,13 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-_LARGEST_BLOCK = {"forward": 8192, "backward": 4096}
+SMALLEST_UB_BYTES = 192 * 1024
+"""Of the 910B and 910_93 alike; later ones have more."""
+UNKNOWN_CORES = 20
+"""What Liger assumes where the driver does not tell (Liger-Kernel#1219): half a 910B4's."""
+
 _SMALLEST_BLOCK = 256
+_SAFETY_MARGIN = 0.9
 _GPU_BLOCK = 1024
 _FP32_BYTES = 4
 
@@ -93,12 +98,22 @@ _FIELDS = ("block_size", "programs", "multibuffer", "form", "loop_order", "num_w
 _set = object.__setattr__
 
 
-def default_tiling(kernel: str, n: int, cores: int) -> Tiling:
-    """Liger-Kernel's choice on a 910B4 for n >= 1 elements: a power of two, and no more programs than tiles."""
-    next_power_of_two = 1 << (n - 1).bit_length()
+def default_tiling(kernel: str, n: int, cores: int, ub_bytes: int) -> Tiling:
+    """What Liger's Ascend GEGLU would launch; but never an empty grid (Liger-Kernel#1219) or one too large."""
     spec = KERNELS[kernel]
-    block_size = max(_SMALLEST_BLOCK, min(next_power_of_two, _LARGEST_BLOCK[spec.direction]))
+    # Liger's GEGLU says 4 bytes an element whatever the dtype.
+    fitting = max(1, fitting_elements(8 * ub_bytes, _SAFETY_MARGIN, spec.liger_multiplier * 8 * _FP32_BYTES))
+    next_power_of_two, largest = 1 << max(0, n - 1).bit_length(), 1 << (fitting.bit_length() - 1)
+    block_size = max(_SMALLEST_BLOCK, min(next_power_of_two, largest))
     return Tiling(block_size, max(1, min(cores, ceil_div(n, block_size), MAX_PROGRAMS)), form=spec.forms[0])
+
+
+def fitting_elements(ub_bits: int, safety_margin: float, bits_per_element: float) -> int:
+    """How many elements of a tile Liger-Kernel 0.8.5 takes to fit: no more than three quarters of the UB."""
+    return min(
+        int(int(ub_bits * safety_margin) // bits_per_element),
+        int(ub_bits // (bits_per_element * 4.0 / 3.0)),
+    )
 
 
 def largest_block(ub_bytes: int, *, multibuffer: bool) -> int:

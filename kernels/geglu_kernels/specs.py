@@ -9,6 +9,9 @@ if TYPE_CHECKING:
 DTYPE_BYTES = {"bf16": 2, "fp16": 2, "fp32": 4}
 """Bytes per element of every dtype the kernels take."""
 
+TORCH_DTYPES = {"bf16": "bfloat16", "fp16": "float16", "fp32": "float32"}
+"""What torch calls them."""
+
 LOOP_ORDERS = ("strided", "contiguous")
 """strided: program p takes tiles p, p+P, p+2P, ...; contiguous: each program takes one run of tiles."""
 

@@ -22,7 +22,7 @@ from pathlib import Path
 from timeit import Timer
 
 from geglu_tune.runtime.kernelsource import kernel_hash
-from geglu_tune.store import Provenance, Store
+from geglu_tune.store import Chosen, Provenance, Store
 from geglu_tune.tiling import Device, Measurement, Source, Status, Tiling, Workload
 
 ROWS = (1, 100, 10_000)
@@ -60,7 +60,7 @@ def fill(path: Path, rows: int) -> None:
             study = store.open_study(sweep, workload, provenance, seed=0)
             done = Measurement(Status.OK, time_us=700.0 + row, ub_bytes=98304, program=str(row))
             store.add_trial(study, sweep, 0, Tiling(4096, 40, form="sigmoid"), done)
-            store.set_best(study, 0, 0)
+            store.set_best(study, Chosen(0, 0))
 
 
 def in_new_processes(path: Path) -> tuple[float, float, float]:

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from geglu_tune.results import records
-from geglu_tune.store import Store
+from geglu_tune.store import Chosen, Store
 from geglu_tune.tiling import Device, Margin, Measurement, Status, Tiling, Workload
 from store.builders import MEASURED, keep_best
 
@@ -22,7 +22,7 @@ def keep(store, tiling, margin, *, device=H200, n=8192 * 11008):
     study = store.open_study(sweep, Workload("geglu_forward", (n,), "bf16"), provenance, 0)
     ub_bytes = 98_304 if device.ub_bytes else None
     store.add_trial(study, sweep, 0, tiling, Measurement(Status.OK, time_us=129.0, ub_bytes=ub_bytes))
-    store.set_best(study, 0, None, 0.0, margin)
+    store.set_best(study, Chosen(0, None, 0.0, margin))
 
 
 @pytest.fixture

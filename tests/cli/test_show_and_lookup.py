@@ -9,7 +9,7 @@ import pytest
 
 from fakes.runner import FAKE_DEVICE
 from geglu_tune.runtime.kernelsource import kernel_hash
-from geglu_tune.store import Provenance, Store
+from geglu_tune.store import Chosen, Provenance, Store
 from geglu_tune.tiling import Device, Measurement, Source, Status, Tiling, Workload
 from store.builders import FORWARD, VIRTUAL, keep_best
 
@@ -67,7 +67,7 @@ def test_an_unusual_loop_order_gets_its_column(geglu_tune, runner, db):
         study = store.open_study(store.start_sweep({}), Workload("geglu_forward", (4096,), "bf16"), provenance, 0)
         tiling = Tiling(2048, 2, loop_order="contiguous")
         store.add_trial(study, 1, 0, tiling, Measurement(Status.OK, "", 5.0, 1000))
-        store.set_best(study, 0, None)
+        store.set_best(study, Chosen(0))
     assert "loop order" in geglu_tune("show").stdout
     row = next(line for line in geglu_tune("show").stdout.splitlines() if "contiguous" in line)
     assert row.split()[-2:] == ["-", "measured"]  # no default to compare with

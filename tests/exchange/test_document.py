@@ -124,6 +124,7 @@ BAD_VALUES = [
     ("studies.0.trials.0.time_us", 0),
     ("studies.0.trials.0.time_us", -1.0),
     ("studies.0.trials.0.time_us", 1e300),
+    ("studies.0.device.gm_gbps", 5e-324),
     ("studies.0.trials.0.time_us", "700"),
     ("studies.0.trials.0.time_us", float("nan")),
     ("studies.0.trials.0.time_us", float("inf")),
@@ -166,6 +167,15 @@ def test_a_bad_value_is_refused_in_one_line_that_says_where(path: str, value: ob
     assert line.startswith("a.json cannot be imported: ")
     assert line.isprintable()
     assert len(line) < 500
+
+
+@pytest.mark.parametrize("field", ["time_us", "low_us", "high_us", "yardstick_us"])
+@pytest.mark.parametrize("value", [5e-324, 0.9e-3, 1.1e12])
+def test_what_can_be_no_time_is_refused_by_its_place(field: str, value: float):
+    with pytest.raises(
+        GegluTuneError, match=rf"^a\.json cannot be imported: studies\.0\.trials\.0\.{field}: Input should"
+    ):
+        from_json(changed(f"studies.0.trials.0.{field}", value), "a.json")
 
 
 @pytest.mark.parametrize("content", BAD_FILES.values(), ids=BAD_FILES.keys())

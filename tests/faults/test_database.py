@@ -15,7 +15,7 @@ import pytest
 from faults.test_signals import wait_for_trials
 from geglu_tune.errors import GegluTuneError
 from geglu_tune.runtime.index import Index, ask
-from geglu_tune.store import Store
+from geglu_tune.store import Chosen, Store
 from geglu_tune.tiling import Tiling
 from store.builders import FORWARD, VIRTUAL, keep_best, ok
 
@@ -103,7 +103,7 @@ def write(path: Path, seed: int, end: float, written: multiprocessing.Queue) -> 
         study = store.open_study(sweep, FORWARD, VIRTUAL, seed)
         while time.time() < end or not count:
             store.add_trial(study, sweep, count, Tiling(256 * (count + 1), 40), ok(1000.0 + seed))
-            store.set_best(study, count % 50, 0)  # later tilings do not fit in UB
+            store.set_best(study, Chosen(count % 50, 0))  # later tilings do not fit in UB
             count += 1
     written.put((seed, count))
 

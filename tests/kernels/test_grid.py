@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from geglu_kernels.grid import MAX_PROGRAMS, balanced_programs, ceil_div, needs_int64
-from geglu_kernels.launch import default_tiling
+from geglu_kernels.launch import SMALLEST_UB_BYTES, default_tiling
 
 
 @pytest.mark.parametrize("n", [2**31 - 1, 195083 * 11008, 2**31, 2**31 + 5])
@@ -43,6 +43,6 @@ def test_balanced_programs_are_as_few_as_keep_the_busiest_core_no_busier(n, bloc
     ],
 )
 def test_the_default_tiling_is_liger_kernels(kernel, n, cores, block_size, programs):
-    tiling = default_tiling(kernel, n, cores)
+    tiling = default_tiling(kernel, n, cores, SMALLEST_UB_BYTES)
     assert (tiling.block_size, tiling.programs) == (block_size, programs)
     assert (tiling.multibuffer, tiling.form, tiling.loop_order) == (True, "tanh", "strided")

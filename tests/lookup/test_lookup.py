@@ -383,7 +383,7 @@ class TestInPlaceOfLigersFunction:
 def test_the_package_has_its_public_names_and_no_others():
     for name in geglu_tune.__all__:
         assert getattr(geglu_tune, name) is not None
-    assert not isinstance(geglu_tune.runtime.lookup, ModuleType)
+    assert not isinstance(geglu_tune.lookup, ModuleType)
     with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
         geglu_tune.nothing  # noqa: B018
 

@@ -46,4 +46,4 @@ def test_a_sweep_survives_every_fault_and_finds_the_best_of_the_rest(open_fake, 
     assert all(measurement.reason and measurement.time_us is None for measurement in found.values())
     assert f"{signal.SIGABRT.name}: the fake driver says something before it aborts" in found[512].reason
     assert best.best.tiling == tiling_of(2048)
-    assert best.margin.low > 1 + best.margin.noise
+    assert best.chosen.margin.low > 1 + best.chosen.margin.noise

@@ -13,7 +13,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from geglu_tune.service.app import create_app
-from geglu_tune.store import Store
+from geglu_tune.store import Chosen, Store
 from geglu_tune.tiling import Margin, Measurement, Status, Tiling
 from store.builders import FORWARD, MEASURED, keep_best, ok
 
@@ -31,10 +31,10 @@ def tuned(db: Path) -> Path:
         for number, tiling in enumerate((BEST, Tiling(4096, 40, form="sigmoid"), Tiling(2048, 40, False)), start=1):
             store.add_trial(study, sweep, number, tiling, ok(700.0 + 40 * number))
         store.add_trial(study, sweep, 4, Tiling(16384, 40), Measurement(Status.UB_OVERFLOW, "needs more UB"))
-        store.set_best(study, 1, 0, regret=0.01, searched=24)
+        store.set_best(study, Chosen(1, 0, regret=0.01, searched=24))
         store.end_sweep(sweep, "done")
         measured = keep_best(store, BEST, 650.0, workload=replace(FORWARD, dtype="fp32"), provenance=MEASURED)
-        store.set_best(measured, 0, 0, margin=Margin(1.1, 1.05, 1.15, 0.01))
+        store.set_best(measured, Chosen(0, 0, margin=Margin(1.1, 1.05, 1.15, 0.01)))
     return db
 
 

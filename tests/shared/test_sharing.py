@@ -50,7 +50,7 @@ def found(path):
     """Trials and bests as far as they do not depend on when they were run."""
     with Store.open(path, create=False) as store:
         trials = [(str(study.workload), t.number, t.tiling, t.measurement) for study, t in store.all_trials()]
-        return sorted(trials, key=str), [(str(b.study.workload), b.best.tiling, b.regret) for b in store.best()]
+        return sorted(trials, key=str), [(str(b.study.workload), b.best.tiling, b.chosen.regret) for b in store.best()]
 
 
 def shared_trials(url):

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from geglu_tune.runtime.kernelsource import kernel_hash
-from geglu_tune.store import Provenance, Store, StudyRecord
+from geglu_tune.store import Chosen, Provenance, Store, StudyRecord
 from geglu_tune.tiling import Device, Measurement, Source, Status, Tiling, Workload
 
 DEVICE = Device("Ascend910B4", vector_cores=40, ub_bytes=196608, gm_gbps=800.0)
@@ -38,7 +38,7 @@ def keep_best(
     sweep = store.start_sweep({})
     study = store.open_study(sweep, workload, provenance, seed)
     store.add_trial(study, sweep, 0, tiling, ok(time_us))
-    store.set_best(study, 0, None)
+    store.set_best(study, Chosen(0))
     store.end_sweep(sweep, "done")
     return study
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from contextlib import contextmanager
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -11,9 +13,9 @@ import pytest
 from hypothesis import given, settings
 
 from geglu_tune.errors import GegluTuneError
-from geglu_tune.store import Store
+from geglu_tune.store import Chosen, Store
 from geglu_tune.store.merging import Merged, united
-from geglu_tune.store.records import Contents
+from geglu_tune.store.records import Contents, TrialRecord
 from geglu_tune.tiling import Source, Status, Tiling
 from store.builders import FORWARD, MEASURED, VIRTUAL, keep_best, ok, query
 from store.strategies import TILINGS, databases, known, served
@@ -130,6 +132,27 @@ def test_a_merge_that_fails_in_the_middle_changes_nothing(monkeypatch):
         assert (known(store), query(store.path, "select count(*) from sweeps")) == before
 
 
+def test_the_work_of_a_merge_grows_as_its_trials_do():
+    def calls(trials: int) -> int:
+        theirs = Contents(
+            FORWARD,
+            VIRTUAL,
+            0,
+            tuple(TrialRecord(n, Tiling(256 + n, 40), ok(700.0), "2026-11-30T10:00:00+00:00") for n in range(trials)),
+            None,
+        )
+        counted = count()
+        with database() as store:
+            sys.setprofile(lambda frame, event, argument: event == "call" and next(counted))
+            try:
+                store.merge([theirs], "elsewhere")
+            finally:
+                sys.setprofile(None)
+        return next(counted)
+
+    assert calls(800) < 2.5 * calls(400)
+
+
 def test_a_sweep_goes_on_with_what_was_taken_over():
     with database() as theirs, database() as store:
         study = keep_best(theirs, TILINGS[0], 700.0)
@@ -146,7 +169,7 @@ def test_only_the_bests_are_the_bests_and_their_defaults():
         sweep = store.start_sweep({})
         for number, time_us in ((1, 650.0), (2, 660.0)):
             store.add_trial(study, sweep, number, TILINGS[number], ok(time_us))
-        store.set_best(study, 1, 0)
+        store.set_best(study, Chosen(1, 0))
         (short,) = store.contents(only_best=True)
         assert [trial.number for trial in short.trials] == [0, 1]
         with database([short]) as copy:

@@ -11,7 +11,7 @@ from sqlite_utils import Database
 
 from geglu_tune.errors import GegluTuneError
 from geglu_tune.runtime import dbfile
-from geglu_tune.store import Store, schema
+from geglu_tune.store import Chosen, Store, schema
 from geglu_tune.tiling import Margin, Status, Tiling
 from store.builders import DEVICE, FORWARD, MEASURED, VIRTUAL, ok, query
 
@@ -58,18 +58,18 @@ def test_a_version_2_file_is_read_and_written(version_2: Path):
         (best,) = store.best()
         assert (best.study.workload, best.study.provenance) == (FORWARD, THEN)
         assert best.best.tiling == Tiling(8192, 38, form="sigmoid", num_warps=None)
-        assert (best.regret, best.margin) == (0.0125, None)
+        assert (best.chosen.regret, best.chosen.margin) == (0.0125, None)
         assert (best.best.measurement.low_us, best.best.measurement.high_us) == (950.0, 1050.0)
         assert best.best.measurement.score == best.time_us == 1000.0
         sweep = store.start_sweep({})
         study = store.open_study(sweep, FORWARD, MEASURED, seed=0)
         side_by_side = replace(ok(800.0), yardstick_us=900.0)
         store.add_trial(study, sweep, 0, Tiling(4096, 40), side_by_side)
-        store.set_best(study, 0, None, 0.01, Margin(1.2, 1.1, 1.3, 0.02))
+        store.set_best(study, Chosen(0, None, 0.01, Margin(1.2, 1.1, 1.3, 0.02)))
     with Store.open(version_2, create=False) as store:
         (best,) = store.best()
         assert best.best.measurement == side_by_side
-        assert (best.speedup, best.margin) == (1.2, Margin(1.2, 1.1, 1.3, 0.02))
+        assert (best.speedup, best.chosen.margin) == (1.2, Margin(1.2, 1.1, 1.3, 0.02))
 
 
 def test_of_a_version_3_file_no_search_is_known_to_have_ended(tmp_path: Path):
@@ -77,9 +77,9 @@ def test_of_a_version_3_file_no_search_is_known_to_have_ended(tmp_path: Path):
     path = Path(shutil.copy(ASSETS / "version-3.sqlite", tmp_path / "c.db"))
     with Store.open(path, create=False) as store:
         (best,) = store.best()
-        assert (best.searched, best.regret, best.best.tiling.form) == (None, 0.0125, "sigmoid")
-        store.set_best(best.study, 2, 0, searched=24)
-        assert store.best()[0].searched == 24
+        assert (best.chosen.searched, best.chosen.regret, best.best.tiling.form) == (None, 0.0125, "sigmoid")
+        store.set_best(best.study, Chosen(2, 0, searched=24))
+        assert store.best()[0].chosen.searched == 24
 
 
 @pytest.mark.parametrize("asset", sorted(ASSETS.glob("*.sqlite")), ids=lambda path: path.stem)

@@ -10,7 +10,7 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-from geglu_tune.store import Store
+from geglu_tune.store import Chosen, Store
 from geglu_tune.tiling import Tiling
 from store.builders import FORWARD, VIRTUAL, keep_best, ok
 
@@ -23,7 +23,7 @@ def write_trials(path: Path, seed: int) -> None:
         study = store.open_study(sweep, FORWARD, VIRTUAL, seed)
         for number in range(TRIALS):
             store.add_trial(study, sweep, number, Tiling(256 * (number + 1), 40), ok(1000.0 - number))
-        store.set_best(study, TRIALS - 1, 0)
+        store.set_best(study, Chosen(TRIALS - 1, 0))
 
 
 def test_processes_that_start_on_a_missing_file_at_once_all_get_their_rows_in(tmp_path: Path):

@@ -9,10 +9,34 @@ from enum import Enum
 from geglu_kernels.launch import Tiling
 from geglu_kernels.specs import KERNELS
 
-__all__ = ["BLOCK_STEP", "Choice", "Device", "Margin", "Measurement", "Source", "Status", "Tiling", "Workload"]
+__all__ = [
+    "BLOCK_STEP",
+    "LONGEST_US",
+    "MAX_ELEMENTS",
+    "SHORTEST_US",
+    "Choice",
+    "Device",
+    "Margin",
+    "Measurement",
+    "Source",
+    "Status",
+    "Tiling",
+    "Workload",
+    "is_time",
+]
+
 
 BLOCK_STEP = 256
 """Every BLOCK_SIZE tried is a multiple of this: 256 elements are whole vector repeats and whole 512-byte bursts."""
+MAX_ELEMENTS = 2**40
+"""More fit on no device: whoever asks for more has made a slip."""
+SHORTEST_US, LONGEST_US = 1e-3, 1e12
+"""A nanosecond, in which no kernel ends, and eleven days."""
+
+
+def is_time(time_us: float | None) -> bool:
+    """Whether it can be the time of a kernel; None, NaN and infinity cannot."""
+    return time_us is not None and SHORTEST_US <= time_us <= LONGEST_US
 
 
 class Source(str, Enum):

@@ -8,12 +8,13 @@ from collections.abc import Sequence
 from datetime import datetime, timezone
 from importlib.metadata import PackageNotFoundError, version
 
+from geglu_kernels.specs import TORCH_DTYPES
 from geglu_tune.bench.points import UNITS, Plan, Point
 from geglu_tune.bench.records import Record
 from geglu_tune.tiling import Source
 
 X_NAME, X_LABEL = "T", "sequence length"
-TORCH_NAMES = {"bf16": "torch.bfloat16", "fp16": "torch.float16", "fp32": "torch.float32"}
+TORCH_NAMES = {dtype: f"torch.{name}" for dtype, name in TORCH_DTYPES.items()}
 _HIDDEN_ACT = {"geglu": "gelu_pytorch_tanh", "swiglu": "silu"}
 """What transformers calls the activation."""
 UNRANKED = 0.05

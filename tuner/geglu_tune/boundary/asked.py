@@ -9,10 +9,7 @@ from typing import TypedDict
 from geglu_kernels.specs import DTYPE_BYTES, FAMILIES, KERNELS
 from geglu_tune.boundary import models
 from geglu_tune.errors import UsageError
-
-MAX_ELEMENTS = 2**40
-"""Far beyond any device's memory, so surely a slip of the keyboard."""
-
+from geglu_tune.tiling import MAX_ELEMENTS
 
 SHAPE = r"[0-9]{1,18}(x[0-9]{1,18})*"
 SHAPE_WITH_ELEMENTS = r"(?!0+(x|$))[0-9]{1,18}(x(?!0+(x|$))[0-9]{1,18})*"

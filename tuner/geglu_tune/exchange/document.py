@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from dataclasses import asdict
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, TypeAdapter, ValidationError, model_validator
 
 from geglu_kernels.grid import MAX_GPU_PROGRAMS, MAX_PROGRAMS
 from geglu_kernels.launch import largest_block
@@ -21,16 +22,22 @@ FORMAT = "geglu-tune export"
 VERSION = 1
 MOST_BYTES = 64 * 2**20
 """A larger file is refused unread: all results of a hundred models have a tenth of that."""
-MOST_ELEMENTS = 2**40
 
-_MOST_US = 1e12  # eleven days
+_MOST_TEXT = 2000
 _Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9 ._+()/-]{0,63}$")]
-_Text = Annotated[str, StringConstraints(pattern=r"^\P{C}*$", max_length=2000)]
+_Text = Annotated[str, StringConstraints(pattern=r"^\P{C}*$", max_length=_MOST_TEXT)]
 """Without control and format characters, which could speak to the terminal that shows it."""
-_Time = Annotated[float, Field(gt=0, lt=_MOST_US)]
+_Time = Annotated[float, Field(ge=values.SHORTEST_US, le=values.LONGEST_US)]
+_Dimension = Annotated[int, Field(ge=1, le=values.MAX_ELEMENTS)]
 _Ratio = Annotated[float, Field(ge=0, lt=1e9)]
 _Bytes = Annotated[int, Field(ge=0, le=2**40)]
 _Moment = Annotated[str, StringConstraints(pattern=r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,6})?\+00:00$")]
+
+
+_WORKLOAD = TypeAdapter(values.Workload)
+_PROVENANCE = TypeAdapter(Provenance)
+_MEASUREMENT = TypeAdapter(values.Measurement)
+_CHOSEN = TypeAdapter(Chosen)
 
 
 class _Part(BaseModel):
@@ -41,7 +48,7 @@ class Device(_Part):
     soc: _Name
     vector_cores: Annotated[int, Field(ge=1, le=2**16)]
     ub_bytes: Annotated[_Bytes, Field(description="0 of a GPU, which has no UB.")]
-    gm_gbps: Annotated[float, Field(gt=0, lt=1e9, description="Nominal bandwidth of global memory, 1e9 bytes/s.")]
+    gm_gbps: Annotated[float, Field(ge=1e-3, lt=1e9, description="Nominal bandwidth of global memory, 1e9 bytes/s.")]
 
 
 class Tiling(_Part):
@@ -63,7 +70,7 @@ class Trial(_Part):
     yardstick_us: Annotated[_Time | None, Field(description="The default's time in the same rounds, if measured.")]
     ub_bytes: _Bytes | None
     program: _Text
-    notes: Annotated[list[_Text], Field(max_length=100)]
+    notes: Annotated[tuple[_Text, ...], Field(max_length=100)]
     created_at: _Moment
 
     @model_validator(mode="after")
@@ -91,7 +98,7 @@ class Best(_Part):
 
 class Study(_Part):
     kernel: Literal[tuple(KERNELS)]  # type: ignore[valid-type]
-    shape: Annotated[list[Annotated[int, Field(ge=1, le=MOST_ELEMENTS)]], Field(min_length=1, max_length=16)]
+    shape: Annotated[tuple[_Dimension, ...], Field(min_length=1, max_length=16)]
     dtype: Literal[tuple(DTYPE_BYTES)]  # type: ignore[valid-type]
     seed: Annotated[int, Field(ge=0, le=2**31 - 1)]
     device: Device
@@ -104,7 +111,7 @@ class Study(_Part):
 
     @model_validator(mode="after")
     def _fits_together(self) -> Study:
-        if math.prod(self.shape) > MOST_ELEMENTS:
+        if math.prod(self.shape) > values.MAX_ELEMENTS:
             raise ValueError("the shape has more than 2^40 elements")
         if len({trial.tiling for trial in self.trials}) < len(self.trials):
             raise ValueError("a tiling is there twice")
@@ -148,7 +155,7 @@ def to_json(contents: Iterable[Contents]) -> bytes:
     Raises GegluTuneError where one has what nobody could import again: a database can be edited by hand.
     """
     try:
-        studies = [_study(one) for one in contents]
+        studies = [Study.model_validate(_study(one)) for one in contents]
     except ValidationError as error:
         raise GegluTuneError(f"this cannot be exported: {_first_fault(error)}") from error
     export = Export(format=FORMAT, version=VERSION, written_by=__version__, studies=studies)
@@ -185,93 +192,46 @@ def _first_fault(error: ValidationError) -> str:
     return printable(f"{place}: {first['msg']}{more}")[:300]
 
 
-def _study(contents: Contents) -> Study:
-    provenance, best = contents.provenance, contents.best
+def _study(contents: Contents) -> dict[str, Any]:
+    """The fields of a Study. What it has flat has the same names in the records."""
     places = {trial.number: place for place, trial in enumerate(contents.trials)}
-    device = provenance.device
-    return Study(
-        kernel=contents.workload.kernel,
-        shape=list(contents.workload.shape),
-        dtype=contents.workload.dtype,
-        seed=contents.seed,
-        device=Device(
-            soc=device.soc, vector_cores=device.vector_cores, ub_bytes=device.ub_bytes, gm_gbps=device.gm_gbps
-        ),
-        source=provenance.source,
-        toolchain=dict(provenance.toolchain),
-        kernel_hash=provenance.kernel_hash,
-        version=provenance.version,
-        trials=[_trial(trial) for trial in contents.trials],
-        best=None
-        if best is None
-        else Best(
-            trial=places[best.number],
-            default=None if best.default_number is None else places[best.default_number],
-            regret=best.regret,
-            margin=None if best.margin is None else _margin(best.margin),
-            searched=best.searched,
-            created_at=best.created_at,
-        ),
-    )
+    best = None
+    if contents.best is not None:
+        best = asdict(contents.best)
+        default = best.pop("default_number")
+        best |= {"trial": places[best.pop("number")], "default": None if default is None else places[default]}
+    return {
+        **asdict(contents.workload),
+        **asdict(contents.provenance),
+        "seed": contents.seed,
+        "trials": [_trial(trial) for trial in contents.trials],
+        "best": best,
+    }
 
 
-def _trial(trial: TrialRecord) -> Trial:
-    measurement = trial.measurement
-    return Trial(
-        tiling=Tiling(**trial.tiling.asdict()),
-        status=measurement.status,
-        reason=printable(measurement.reason)[:2000],
-        time_us=measurement.time_us,
-        low_us=measurement.low_us,
-        high_us=measurement.high_us,
-        yardstick_us=measurement.yardstick_us,
-        ub_bytes=measurement.ub_bytes,
-        program=measurement.program,
-        notes=[printable(note)[:2000] for note in measurement.notes],
-        created_at=trial.created_at,
-    )
-
-
-def _margin(margin: values.Margin) -> Margin:
-    return Margin(speedup=margin.speedup, low=margin.low, high=margin.high, noise=margin.noise)
+def _trial(trial: TrialRecord) -> dict[str, Any]:
+    return {
+        "tiling": trial.tiling.asdict(),
+        **asdict(trial.measurement),
+        "reason": printable(trial.measurement.reason)[:_MOST_TEXT],
+        "notes": tuple(printable(note)[:_MOST_TEXT] for note in trial.measurement.notes),
+        "created_at": trial.created_at,
+    }
 
 
 def _contents(study: Study) -> Contents:
-    best = study.best
+    """Each record takes the fields that are its own."""
+    fields = study.model_dump()
+    best = fields["best"]
     return Contents(
-        values.Workload(study.kernel, tuple(study.shape), study.dtype),
-        Provenance(
-            values.Device(**study.device.model_dump()),
-            study.source,
-            study.toolchain,
-            study.kernel_hash,
-            study.version,
-        ),
+        _WORKLOAD.validate_python(fields),
+        _PROVENANCE.validate_python(fields),
         study.seed,
-        tuple(_record(number, trial) for number, trial in enumerate(study.trials)),
-        None
-        if best is None
-        else Chosen(
-            best.trial,
-            best.default,
-            best.regret,
-            None if best.margin is None else values.Margin(**best.margin.model_dump()),
-            best.searched,
-            best.created_at,
-        ),
+        tuple(_record(number, trial) for number, trial in enumerate(fields["trials"])),
+        best and _CHOSEN.validate_python({**best, "number": best["trial"], "default_number": best["default"]}),
     )
 
 
-def _record(number: int, trial: Trial) -> TrialRecord:
-    measurement = values.Measurement(
-        trial.status,
-        trial.reason,
-        trial.time_us,
-        trial.ub_bytes,
-        trial.program,
-        tuple(trial.notes),
-        trial.low_us,
-        trial.high_us,
-        trial.yardstick_us,
-    )
-    return TrialRecord(number, values.Tiling(**trial.tiling.model_dump()), measurement, trial.created_at)
+def _record(number: int, trial: dict[str, Any]) -> TrialRecord:
+    tiling, measurement = values.Tiling(**trial["tiling"]), _MEASUREMENT.validate_python(trial)
+    return TrialRecord(number, tiling, measurement, trial["created_at"])

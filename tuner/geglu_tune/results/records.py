@@ -23,23 +23,24 @@ UNSURE = 0.05
 
 def of_best(best: BestRecord) -> Record:
     """The best of a study, and how it stands to the default and to the device."""
+    chosen = best.chosen
     return {
         **_study(best.study),
         "stale": stale(best.study),
-        **_tiling(best.best),
+        **best.best.tiling.asdict(),
         "ub_bytes": best.best.measurement.ub_bytes,
         "ub_percent": _rounded(best.ub_percent),
         "time_us": best.time_us,
         "low_us": best.best.measurement.low_us,
         "high_us": best.best.measurement.high_us,
-        "regret": _rounded(best.regret),
+        "regret": _rounded(chosen.regret),
         "gbps": _rounded(best.gbps),
         "roofline": _rounded(best.roofline),
         "default_time_us": best.default.measurement.time_us if best.default else None,
         "speedup": _rounded(best.speedup),
-        "speedup_low": _rounded(best.margin.low if best.margin else None),
-        "speedup_high": _rounded(best.margin.high if best.margin else None),
-        "noise": _rounded(best.margin.noise if best.margin else None),
+        "speedup_low": _rounded(chosen.margin.low if chosen.margin else None),
+        "speedup_high": _rounded(chosen.margin.high if chosen.margin else None),
+        "noise": _rounded(chosen.margin.noise if chosen.margin else None),
         "tie": best.tie,
         "trials": best.trials,
         "trials_ok": best.ok,
@@ -96,7 +97,7 @@ def of_trial(study: StudyRecord, trial: TrialRecord) -> Record:
     return {
         **_study(study),
         "number": trial.number,
-        **_tiling(trial),
+        **trial.tiling.asdict(),
         "status": trial.measurement.status.value,
         "reason": trial.measurement.reason,
         "ub_bytes": used,
@@ -137,18 +138,6 @@ def _study(study: StudyRecord) -> Record:
         "dtype": workload.dtype,
         "device": study.provenance.device.soc,
         "source": study.provenance.source.value,
-    }
-
-
-def _tiling(trial: TrialRecord) -> Record:
-    tiling = trial.tiling
-    return {
-        "block_size": tiling.block_size,
-        "programs": tiling.programs,
-        "multibuffer": tiling.multibuffer,
-        "form": tiling.form,
-        "loop_order": tiling.loop_order,
-        "num_warps": tiling.num_warps,
     }
 
 

@@ -16,12 +16,6 @@ if TYPE_CHECKING:  # typing and dataclasses would be most of the time that `impo
 
     from geglu_tune.tiling import Device, Tiling, Workload
 
-MIN_BLOCK = 256
-"""Liger's GEGLU never takes a smaller block."""
-
-_SAFETY_MARGIN = 0.9
-_DTYPE_BYTES = 4  # Liger's GEGLU says 4 whatever the dtype
-
 _ub_bits: int | None = None
 
 
@@ -65,6 +59,8 @@ def fit_tiles(
     tiling_dims: Sequence[int | tuple[int, ...]],
 ) -> tuple[tuple[int, ...], ...]:
     """compute_default_tiling_strategy for a UB of that many bits."""
+    from geglu_kernels.launch import fitting_elements
+
     if dtype_size is None or dtype_size <= 0:
         dtype_size = 4
     if memory_multiplier is None or memory_multiplier <= 0:
@@ -74,10 +70,7 @@ def fit_tiles(
     for shape, dims in zip(shapes, tiling_dims, strict=True):
         indices = _tiled_indices(shape, dims)
         bits_per_element = memory_multiplier * _fixed_elements(shape, indices) * dtype_size * 8
-        fitting = min(
-            int(int(ub_bits * safety_margin) // bits_per_element),
-            int(ub_bits // (bits_per_element * 4.0 / 3.0)),
-        )
+        fitting = fitting_elements(ub_bits, safety_margin, bits_per_element)
         tiled.append(indices)
         caps.append(next_power_of_2(max(1, fitting) + 1) // 2)
     return tuple(map(_blocks, shapes, tiled, caps))
@@ -93,17 +86,11 @@ def default_tiling(workload: Workload, device: Device) -> Tiling:
 
 def default_tiling_of(kernel: str, n: int, vector_cores: int, ub_bytes: int) -> Tiling:
     """default_tiling without its types, which take longer to import than a lookup may take; a GPU has no UB."""
-    from geglu_kernels.grid import MAX_PROGRAMS, ceil_div
-    from geglu_kernels.launch import Tiling, default_gpu_tiling
-    from geglu_kernels.specs import KERNELS
+    from geglu_kernels import launch
 
     if ub_bytes == 0:
-        return default_gpu_tiling(kernel, n)
-    spec = KERNELS[kernel]
-    ((fitting,),) = fit_tiles(ub_bytes * 8, _SAFETY_MARGIN, _DTYPE_BYTES, spec.liger_multiplier, ((n,),), (0,))
-    block_size = max(MIN_BLOCK, fitting)
-    programs = max(1, min(vector_cores, ceil_div(n, block_size), MAX_PROGRAMS))
-    return Tiling(block_size, programs, multibuffer=True, form=spec.forms[0], loop_order="strided")
+        return launch.default_gpu_tiling(kernel, n)
+    return launch.default_tiling(kernel, n, vector_cores, ub_bytes)
 
 
 def next_power_of_2(n: int) -> int:

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from operator import index
 from types import MappingProxyType
 
-from geglu_kernels.launch import Tiling
-from geglu_kernels.specs import KERNELS
+from geglu_kernels.launch import SMALLEST_UB_BYTES, UNKNOWN_CORES, Tiling
+from geglu_kernels.specs import KERNELS, TORCH_DTYPES
 from geglu_tune.errors import GegluTuneError
 from geglu_tune.paths import database_path, service_copy_path, shipped_database_path
 from geglu_tune.runtime import rows
@@ -30,18 +30,11 @@ if TYPE_CHECKING:
     Row = dict[str, Any]
 
 _DTYPES = {
-    "bf16": "bf16",
-    "bfloat16": "bf16",
-    "fp16": "fp16",
-    "float16": "fp16",
+    **{dtype: dtype for dtype in TORCH_DTYPES},
+    **{name: dtype for dtype, name in TORCH_DTYPES.items()},
     "half": "fp16",
-    "fp32": "fp32",
-    "float32": "fp32",
     "float": "fp32",
 }
-
-_UNKNOWN_CORES = 20  # what Liger assumes where the driver does not tell (Liger-Kernel#1219)
-_SMALLEST_UB_BYTES = 192 * 1024
 
 
 def ask(kernel: str, shape: int | Sequence[int], dtype: object, device: str | Device) -> Question:
@@ -180,14 +173,14 @@ def _served(row: Row, tiling: Tiling, question: Question, among: int = 0) -> Ser
 
 def _default(question: Question, reason: str) -> ServedTiling:
     target = question.target
-    cores = target.vector_cores or _UNKNOWN_CORES
-    ub_bytes = _SMALLEST_UB_BYTES if target.ub_bytes is None else target.ub_bytes
+    cores = target.vector_cores or UNKNOWN_CORES
+    ub_bytes = SMALLEST_UB_BYTES if target.ub_bytes is None else target.ub_bytes
     return ServedTiling(default_tiling_of(question.kernel, question.n, cores, ub_bytes), "default", target.soc, reason)
 
 
 def _describe(target: Target) -> str:
     if target.ub_bytes == 0:
         return target.soc
-    unknown = f"unknown cores, taken as {_UNKNOWN_CORES}"
+    unknown = f"unknown cores, taken as {UNKNOWN_CORES}"
     cores = unknown if target.vector_cores is None else f"{target.vector_cores} cores"
-    return f"{target.soc} ({cores}, {_SMALLEST_UB_BYTES if target.ub_bytes is None else target.ub_bytes} bytes of UB)"
+    return f"{target.soc} ({cores}, {SMALLEST_UB_BYTES if target.ub_bytes is None else target.ub_bytes} bytes of UB)"

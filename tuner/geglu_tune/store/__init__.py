@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from geglu_tune.store.database import Store
-from geglu_tune.store.records import BestRecord, Provenance, StudyRecord, TrialRecord
+from geglu_tune.store.records import BestRecord, Chosen, Provenance, StudyRecord, TrialRecord
 
-__all__ = ["BestRecord", "Provenance", "Store", "StudyRecord", "TrialRecord"]
+__all__ = ["BestRecord", "Chosen", "Provenance", "Store", "StudyRecord", "TrialRecord"]

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from datetime import datetime, timezone
+from dataclasses import asdict
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -25,9 +24,10 @@ from geglu_tune.store.records import (
     SweepBest,
     SweepRecord,
     TrialRecord,
+    now,
 )
 from geglu_tune.store.rows import best_of, chosen_of, chosen_row, study_of, to_json, trial_of, trial_row
-from geglu_tune.tiling import Margin, Measurement, Source, Status, Tiling, Workload
+from geglu_tune.tiling import Measurement, Source, Status, Tiling, Workload, is_time
 
 NEVER_USED = ""
 """When a provenance was used last with which nothing was tuned here: all there is of it was taken over."""
@@ -80,7 +80,7 @@ class Store:
     def end_sweep(self, sweep_id: int, state: str) -> None:
         """Record how it ended: done, interrupted or failed. One that was killed stays running."""
         with self._transaction():
-            self._db.table("sweeps").update(sweep_id, {"state": state, "ended_at": _now()})
+            self._db.table("sweeps").update(sweep_id, {"state": state, "ended_at": now()})
 
     def open_study(
         self, sweep_id: int, workload: Workload, provenance: Provenance, seed: int, *, fresh: bool = False
@@ -91,7 +91,7 @@ class Store:
             fresh: drop its trials and its best first.
         """
         with self._transaction():
-            study_id = self._get_or_insert_study(sweep_id, workload, provenance, seed, used_at=_now())
+            study_id = self._get_or_insert_study(sweep_id, workload, provenance, seed, used_at=now())
             if fresh:
                 self._db.table("best").delete_where("study_id = ?", [study_id])
                 self._db.table("trials").delete_where("study_id = ?", [study_id])
@@ -110,13 +110,12 @@ class Store:
         """Keep a trial.
 
         Raises:
-            ValueError: it is ok but has no finite, positive time.
+            ValueError: it is ok but has what is no time of a kernel.
             GegluTuneError: the study has that number or that tiling already.
         """
-        time_us = measurement.time_us
-        if measurement.status is Status.OK and not (time_us and 0 < time_us < math.inf):
-            raise ValueError(f"a trial that is ok needs a finite, positive time, not {time_us}")
-        record = TrialRecord(number, tiling, measurement, _now())
+        if measurement.status is Status.OK and not is_time(measurement.time_us):
+            raise ValueError(f"a trial that is ok needs the time of a kernel, not {measurement.time_us}")
+        record = TrialRecord(number, tiling, measurement, now())
         with self._transaction():
             self._insert("trials", {"study_id": study.id, "sweep_id": sweep_id, **trial_row(record)})
         return record
@@ -125,22 +124,15 @@ class Store:
         """All trials of a study, by number."""
         return [trial for _, trial in self._all_trials("studies.id = ?", [study.id])]
 
-    def set_best(
-        self,
-        study: StudyRecord,
-        number: int,
-        default_number: int | None,
-        regret: float | None = None,
-        margin: Margin | None = None,
-        searched: int | None = None,
-    ) -> None:
-        """Say which trial of the study is its best, which one is the default's, and the rest of a BestRecord.
+    def set_best(self, study: StudyRecord, chosen: Chosen) -> BestRecord:
+        """Say which trial of the study is its best.
 
         Raises:
             ValueError: the study has no such trial, or the best is not ok.
         """
         with self._transaction():
-            self._set_best(study.id, Chosen(number, default_number, regret, margin, searched, _now()))
+            self._set_best(study.id, chosen)
+            return self._bests("studies.id = ?", [study.id])[0]
 
     def best(
         self,
@@ -245,14 +237,15 @@ class Store:
             row["number"]: row["id"]
             for row in self._rows("select id, number from trials where study_id = ?", [study_id])
         }
-        new = []
+        new: list[dict[str, Any]] = []
         for trial in changed:
             row = {"study_id": study_id, "sweep_id": sweep_id, **trial_row(trial)}
             if trial.number in ids:
                 self._db.table("trials").update(ids[trial.number], row)  # the study's best may refer to it
             else:
                 new.append(row)
-        self._db.table("trials").insert_all(new)
+        if new:  # one by one, as sqlite-utils inserts them, takes three times as long
+            self._db.conn.executemany(f"insert into trials ({', '.join(new[0])}) values (:{', :'.join(new[0])})", new)
         return len(changed)
 
     def _contents(self, where: str, values: list[Any]) -> list[Contents]:
@@ -334,10 +327,10 @@ class Store:
         return self._insert(table, {**key, **rest})
 
     def _insert_sweep(self, state: str, arguments: Mapping[str, object]) -> int:
-        now = _now()
-        ended_at = None if state == "running" else now
+        started_at = now()
+        ended_at = None if state == "running" else started_at
         return self._insert(
-            "sweeps", {"state": state, "started_at": now, "ended_at": ended_at, "arguments": to_json(arguments)}
+            "sweeps", {"state": state, "started_at": started_at, "ended_at": ended_at, "arguments": to_json(arguments)}
         )
 
     def _get_or_insert_study(
@@ -351,20 +344,13 @@ class Store:
             "seed": seed,
         }
         return self._get_or_insert(
-            "studies", key, {"shape": workload.shape_text, "sweep_id": sweep_id, "created_at": _now()}
+            "studies", key, {"shape": workload.shape_text, "sweep_id": sweep_id, "created_at": now()}
         )
 
     def _get_or_insert_provenance(self, provenance: Provenance, used_at: str | None) -> int:
         """`used_at` is None where nothing is tuned, but taken over."""
-        device = provenance.device
-        device_key = {
-            "soc": device.soc,
-            "vector_cores": device.vector_cores,
-            "ub_bytes": device.ub_bytes,
-            "gm_gbps": device.gm_gbps,
-        }
         key = {
-            "device_id": self._get_or_insert("devices", device_key, {}),
+            "device_id": self._get_or_insert("devices", asdict(provenance.device), {}),
             "source": provenance.source.value,
             "toolchain": to_json(provenance.toolchain),
             "kernel_hash": provenance.kernel_hash,
@@ -376,13 +362,7 @@ class Store:
         return provenance_id
 
 
-def _now() -> str:
-    return datetime.now(timezone.utc).isoformat(timespec="microseconds")
-
-
 def _without_the_rest(best: BestRecord) -> Contents:
     study = best.study
     trials = {trial.number: trial for trial in (best.default, best.best) if trial is not None}
-    default = None if best.default is None else best.default.number
-    chosen = Chosen(best.best.number, default, best.regret, best.margin, best.searched, best.created_at)
-    return Contents(study.workload, study.provenance, study.seed, tuple(trials.values()), chosen)
+    return Contents(study.workload, study.provenance, study.seed, tuple(trials.values()), best.chosen)

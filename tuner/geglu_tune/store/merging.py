@@ -6,6 +6,7 @@ import json
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
+from itertools import count
 from typing import Any
 
 from geglu_tune.store.records import Chosen, Contents, TrialRecord
@@ -40,12 +41,13 @@ def united(mine: Contents, theirs: Contents) -> Contents:
     only the trials' numbers depend on who is first, as `mine` keep theirs.
     """
     trials = {trial.tiling: trial for trial in mine.trials}
+    numbers = count(1 + max((trial.number for trial in mine.trials), default=-1))
     for trial in theirs.trials:
         known = trials.get(trial.tiling)
         if known is None:
-            trials[trial.tiling] = replace(trial, number=1 + max((t.number for t in trials.values()), default=-1))
-        elif _place(trial) < _place(known):
-            trials[trial.tiling] = replace(trial, number=known.number)
+            trials[trial.tiling] = replace(trial, number=next(numbers))
+        elif trial.measurement != known.measurement or trial.created_at != known.created_at:
+            trials[trial.tiling] = min(known, replace(trial, number=known.number), key=_place)
     bests = [best for best in (_by_tiling(mine), _by_tiling(theirs)) if best is not None]
     best = min(bests, key=lambda one: _place_of_best(one, trials), default=None)
     return replace(mine, trials=tuple(trials.values()), best=None if best is None else best.numbered(trials))

@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from datetime import datetime, timezone
 
 from geglu_tune.tiling import Device, Margin, Measurement, Source, Tiling, Workload
+
+
+def now() -> str:
+    """UTC, ISO 8601: what a record says of when it was made."""
+    return datetime.now(timezone.utc).isoformat(timespec="microseconds")
 
 
 @dataclass(frozen=True)
@@ -49,20 +55,16 @@ class Chosen:
     """Which trial of a study is its best, and how sure that is."""
 
     number: int
-    default_number: int | None
+    default_number: int | None = None
     """Of the trial of Liger's tiling, if it was tried."""
-    regret: float | None
+    regret: float | None = None
     """Bound on the best's time over that of the truly best one, minus 1; None where it is not known."""
-    margin: Margin | None
+    margin: Margin | None = None
     """How the best did side by side with the default; None where that was not timed."""
-    searched: int | None
+    searched: int | None = None
     """How many trials the search was allowed when it came to its end; None where it was cut short."""
-    created_at: str
-
-    @property
-    def rest(self) -> tuple[float | None, Margin | None, int | None, str]:
-        """All but the numbers."""
-        return self.regret, self.margin, self.searched, self.created_at
+    created_at: str = field(default_factory=now)
+    """UTC, ISO 8601."""
 
 
 @dataclass(frozen=True)
@@ -125,13 +127,7 @@ class BestRecord:
     """How many tilings were tried."""
     ok: int
     """How many of them ran and were right."""
-    regret: float | None
-    """Bound on the best's time over that of the truly best one, minus 1; None where it is not known."""
-    margin: Margin | None
-    """How the best did side by side with the default; None where that was not timed."""
-    searched: int | None
-    """How many trials the search was allowed when it came to its end; None where it was cut short."""
-    created_at: str
+    chosen: Chosen
 
     @property
     def time_us(self) -> float:
@@ -142,8 +138,8 @@ class BestRecord:
     @property
     def speedup(self) -> float | None:
         """Time of the default over the time of the best, side by side if known; None if the default did not run."""
-        if self.margin is not None:
-            return self.margin.speedup
+        if self.chosen.margin is not None:
+            return self.chosen.margin.speedup
         if self.default is None or self.default.measurement.time_us is None:
             return None
         return self.default.measurement.time_us / self.time_us
@@ -151,7 +147,7 @@ class BestRecord:
     @property
     def tie(self) -> bool | None:
         """Whether nothing beat the default by more than the noise; None where it was not timed side by side."""
-        return None if self.margin is None else self.margin.low <= 1.0
+        return None if self.chosen.margin is None else self.chosen.margin.low <= 1.0
 
     @property
     def gbps(self) -> float:

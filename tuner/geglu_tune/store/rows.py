@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
 from geglu_kernels.specs import DTYPE_BYTES, KERNELS
 from geglu_tune.store.records import BestRecord, Chosen, Provenance, StudyRecord, TrialRecord
-from geglu_tune.tiling import Device, Margin, Measurement, Source, Status, Tiling, Workload
+from geglu_tune.tiling import Device, Margin, Measurement, Source, Status, Tiling, Workload, is_time
 
 TRIAL_FIELDS = (
     "number",
@@ -100,7 +99,7 @@ def _check_numbers(field: Mapping[str, Any]) -> None:
         if not isinstance(field[name], int) and not (name in _MAY_BE_INTEGERS and field[name] is None):
             raise ValueError(f"{name} is {field[name]!r}")
     for name in _MAY_BE_TIMES:
-        if field[name] is not None and not (isinstance(field[name], float) and 0 < field[name] < math.inf):
+        if field[name] is not None and not (isinstance(field[name], float) and is_time(field[name])):
             raise ValueError(f"{name} is {field[name]!r}")
     if field["status"] == Status.OK.value and field["time_us"] is None:
         raise ValueError("it is ok and has no time")
@@ -138,7 +137,7 @@ def best_of(row: Mapping[str, Any]) -> BestRecord:
     with _judging(f"the best of study {study.id}"):
         if trial.measurement.status is not Status.OK:
             raise ValueError(f"its trial is {trial.measurement.status.value}")
-    return BestRecord(study, trial, default, row["tried"], row["ok"], *chosen.rest)
+    return BestRecord(study, trial, default, row["tried"], row["ok"], chosen)
 
 
 def chosen_of(row: Mapping[str, Any]) -> Chosen:

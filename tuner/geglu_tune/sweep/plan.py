@@ -70,4 +70,4 @@ def _stored(store: Store, runner: Runner, workload: Workload, seed: int, trials:
     if study is None:
         return 0, False
     best = store.best_of(study)
-    return len(store.trials(study)), best is not None and (best.searched or 0) >= trials
+    return len(store.trials(study)), best is not None and (best.chosen.searched or 0) >= trials

@@ -6,7 +6,6 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timezone
 from enum import Enum
 
 from geglu_tune import __version__
@@ -18,7 +17,7 @@ from geglu_tune.search.policy import POLICY
 from geglu_tune.search.sampler import Search
 from geglu_tune.search.space import Prior
 from geglu_tune.search.spaces import AnySpace, space_of
-from geglu_tune.store import BestRecord, Provenance, Store, StudyRecord, TrialRecord
+from geglu_tune.store import BestRecord, Chosen, Provenance, Store, StudyRecord, TrialRecord
 from geglu_tune.tiling import Choice, Measurement, Source, Status, Tiling, Workload
 
 TIE = 1e-9
@@ -156,7 +155,7 @@ class Study:
         for trial in self._trials:
             self._report(trial, repeated=True)
         known = self._known_best()
-        if known and only is None and (known.searched or 0) >= trials:
+        if known and only is None and (known.chosen.searched or 0) >= trials:
             return StudyDone(self._index, self._workload, len(self._trials), known, End.DONE)
         try:
             asker = self._search(space, runner, trials) if only is None else _Listed(only)
@@ -248,10 +247,13 @@ class Study:
     def _known_best(self) -> BestRecord | None:
         """The stored best, if it was chosen among all the trials there are."""
         known = self._store.best_of(self._study)
-        if known is None or any(trial.created_at > known.created_at for trial in self._trials):
+        if known is None or any(trial.created_at > known.chosen.created_at for trial in self._trials):
             return None
-        # As it was asked for: the stored study may have another shape of as many elements.
-        return replace(known, study=replace(known.study, workload=self._workload))
+        return self._as_asked(known)
+
+    def _as_asked(self, best: BestRecord) -> BestRecord:
+        """With the shape asked for: the stored study may have another one of as many elements."""
+        return replace(best, study=replace(best.study, workload=self._workload))
 
     def _choose_best(self, runner: Runner, end: End, searched: int | None) -> BestRecord | None:
         best, default = pick_best(self._trials, self._default), self._trial_of_default()
@@ -261,12 +263,8 @@ class Study:
         if end is not End.INTERRUPTED:  # who presses Ctrl-C is not kept waiting for more measurements
             best, choice = self._choose(runner)
             regret, margin = choice.regret, choice.margin
-        number_of_default = default.number if default else None
-        self._store.set_best(self._study, best.number, number_of_default, regret, margin, searched)
-        study = replace(self._study, workload=self._workload)
-        ok = sum(trial.measurement.status is Status.OK for trial in self._trials)
-        now = datetime.now(timezone.utc).isoformat(timespec="microseconds")
-        return BestRecord(study, best, default, len(self._trials), ok, regret, margin, searched, now)
+        chosen = Chosen(best.number, default.number if default else None, regret, margin, searched)
+        return self._as_asked(self._store.set_best(self._study, chosen))
 
     def _choose(self, runner: Runner) -> tuple[TrialRecord, Choice]:
         """The trial that the device would serve, knowing how sure its times are."""

@@ -7,11 +7,11 @@ from collections.abc import Iterator, Mapping
 
 import torch
 
-from geglu_kernels.specs import DTYPE_BYTES, KERNELS
+from geglu_kernels.specs import DTYPE_BYTES, KERNELS, TORCH_DTYPES
 from geglu_tune.devices.measured.adapter import Accelerator
 from geglu_tune.tiling import Workload
 
-DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32}
+DTYPES = {dtype: getattr(torch, name) for dtype, name in TORCH_DTYPES.items()}
 CHUNK = 2**24
 """Elements worked on at once, so that what is made on the way does not need memory of the tensors' size."""
 _BITS = {2: torch.int16, 4: torch.int32}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hmac
 from hashlib import sha256
 from pathlib import Path
+from typing import TypedDict
 
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
@@ -16,7 +17,7 @@ from geglu_tune.errors import GegluTuneError, UsageError
 from geglu_tune.exchange.document import from_json, to_json
 from geglu_tune.results import records
 from geglu_tune.service.answers import Answers
-from geglu_tune.store import Store
+from geglu_tune.store import BestRecord, Store, StudyRecord, TrialRecord
 from geglu_tune.tiling import Source
 
 PAGE = 100
@@ -54,19 +55,27 @@ class Api:
         source = given.get("source")
         if source is not None and source not in [known.value for known in Source]:
             raise UsageError(f"unknown source '{source}': choose from measured, virtual")
-        with Store.read(self.path) as store:
-            found = store.best(**_filters(given), source=None if source is None else Source(source))
-        return _page([records.of_best(best) for best in records.in_order(found)], given)
+        wanted, only = _filters(given), None if source is None else Source(source)
+        page = _asked_page(given)
+
+        def question(store: Store) -> tuple[int, list[BestRecord]]:
+            return store.count_best(**wanted, source=only), store.best(**wanted, source=only, **page)
+
+        total, found = Store.ask(self.path, question)
+        return _page(total, [records.of_best(best) for best in found], page)
 
     def trials(self, request: Request) -> Response:
         given = _parameters(request, "kernel", "shape", "dtype", "device", "limit", "offset")
-        with Store.read(self.path) as store:
-            found = store.all_trials(**_filters(given))
-        return _page([records.of_trial(study, trial) for study, trial in found], given)
+        wanted, page = _filters(given), _asked_page(given)
+
+        def question(store: Store) -> tuple[int, list[tuple[StudyRecord, TrialRecord]]]:
+            return store.count_trials(**wanted), store.all_trials(**wanted, **page)
+
+        total, found = Store.ask(self.path, question)
+        return _page(total, [records.of_trial(study, trial) for study, trial in found], page)
 
     def snapshot(self, request: Request) -> Response:
-        with Store.read(self.path) as store:
-            content = to_json(store.contents(only_best=True))
+        content = to_json(Store.ask(self.path, lambda store: store.contents(only_best=True)))
         etag = f'"{sha256(content).hexdigest()[:32]}"'
         headers = {"ETag": etag, "Cache-Control": "no-cache"}
         if etag in [tag.strip().removeprefix("W/") for tag in request.headers.get("If-None-Match", "").split(",")]:
@@ -94,8 +103,8 @@ class Api:
         return JSONResponse({"studies": merged.studies, "trials": merged.trials, "bests": merged.bests})
 
     def health(self, request: Request) -> Response:
-        with Store.read(self.path):
-            return JSONResponse({"status": "ok", "version": __version__, "writable": self._token is not None})
+        Store.ask(self.path, Store.count_trials)
+        return JSONResponse({"status": "ok", "version": __version__, "writable": self._token is not None})
 
 
 def _parameters(request: Request, *known: str) -> dict[str, str]:
@@ -112,11 +121,19 @@ def _filters(given: dict[str, str]) -> Filters:
     return parse_filters(*(given.get(name) for name in ("kernel", "dtype", "shape", "device")))
 
 
-def _page(found: list[records.Record], given: dict[str, str]) -> Response:
+class _Page(TypedDict):
+    limit: int
+    offset: int
+
+
+def _asked_page(given: dict[str, str]) -> _Page:
     limit = _number(given, "limit", PAGE, 1, LONGEST_PAGE)
-    offset = _number(given, "offset", 0, 0, 2**31 - 1)
-    following = offset + limit if offset + limit < len(found) else None
-    return JSONResponse({"total": len(found), "items": found[offset : offset + limit], "next": following})
+    return {"limit": limit, "offset": _number(given, "offset", 0, 0, 2**31 - 1)}
+
+
+def _page(total: int, items: list[records.Record], page: _Page) -> Response:
+    following = page["offset"] + page["limit"]
+    return JSONResponse({"total": total, "items": items, "next": following if following < total else None})
 
 
 def _number(given: dict[str, str], name: str, default: int, low: int, high: int) -> int:

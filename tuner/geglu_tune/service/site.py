@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -16,8 +15,8 @@ from geglu_tune.pages.timeline import timeline_of
 from geglu_tune.results import records
 from geglu_tune.results.columns import format_time
 from geglu_tune.results.records import Record
-from geglu_tune.store import Store
-from geglu_tune.store.records import SweepBest
+from geglu_tune.store import BestRecord, Store, TrialRecord
+from geglu_tune.store.records import SweepBest, SweepRecord
 
 _FILTERS = ("kernel", "shape", "dtype", "device", "source")
 
@@ -35,8 +34,8 @@ class Site:
 
     def index(self, request: Request) -> Response:
         try:
-            with Store.read(self._path) as store:
-                found = [{**records.of_best(best), "study_id": best.study.id} for best in _in_order(store)]
+            bests = Store.ask(self._path, Store.best)
+            found = [{**records.of_best(best), "study_id": best.study.id} for best in bests]
             error = ""
         except GegluTuneError as failure:
             found, error = [], str(failure)
@@ -55,26 +54,27 @@ class Site:
         return HTMLResponse(page)
 
     def study(self, request: Request) -> Response:
-        with Store.read(self._path) as store:
+        def question(store: Store) -> tuple[BestRecord, list[TrialRecord]]:
             study = store.study(request.path_params["study_id"])
             best = None if study is None else store.best_of(study)
-            if best is None:
+            if study is None or best is None:
                 raise HTTPException(404, "there is no such study, or nothing valid was found in it")
-            view = views.study_view(store, best, timeline_of)
+            return best, store.trials(study)
+
+        view = views.study_view(*Store.ask(self._path, question), timeline_of)
         return HTMLResponse(views.render("study.html", view=view, columns=views.trial_columns(view.trials)))
 
     def compare(self, request: Request) -> Response:
-        with Store.read(self._path) as store:
+        def question(store: Store) -> tuple[list[SweepRecord], dict[str, int], dict[str, list[SweepBest]]]:
             sweeps = [sweep for sweep in store.sweeps() if sweep.trials]
             chosen = _chosen(request, [sweep.id for sweep in sweeps])
-            bests = {name: {one.key: one for one in store.bests_of_sweep(number)} for name, number in chosen.items()}
+            return sweeps, chosen, {name: store.bests_of_sweep(number) for name, number in chosen.items()}
+
+        sweeps, chosen, made = Store.ask(self._path, question)
+        bests = {name: {one.key: one for one in found} for name, found in made.items()}
         first, second = bests.get("first", {}), bests.get("second", {})
         rows = [_compared(first[key], second[key]) for key in first if key in second]
         return HTMLResponse(views.render("compare.html", sweeps=sweeps, chosen=chosen, rows=rows))
-
-
-def _in_order(store: Store) -> list[Any]:
-    return records.in_order(store.best())
 
 
 def _link(record: Record) -> str:

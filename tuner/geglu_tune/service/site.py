@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from fastapi import FastAPI
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
-from starlette.routing import Route
 
 from geglu_tune.errors import GegluTuneError
 from geglu_tune.pages import views
@@ -26,11 +26,10 @@ class Site:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self.routes = [
-            Route("/", self.index),
-            Route("/study/{study_id:int}", self.study),
-            Route("/compare", self.compare),
-        ]
+
+    def add_to(self, app: FastAPI) -> None:
+        for path, page in (("/", self.index), ("/study/{study_id:int}", self.study), ("/compare", self.compare)):
+            app.get(path, include_in_schema=False)(page)
 
     def index(self, request: Request) -> Response:
         try:
@@ -53,9 +52,9 @@ class Site:
         )
         return HTMLResponse(page)
 
-    def study(self, request: Request) -> Response:
+    def study(self, study_id: int) -> Response:
         def question(store: Store) -> tuple[BestRecord, list[TrialRecord]]:
-            study = store.study(request.path_params["study_id"])
+            study = store.study(study_id)
             best = None if study is None else store.best_of(study)
             if study is None or best is None:
                 raise HTTPException(404, "there is no such study, or nothing valid was found in it")

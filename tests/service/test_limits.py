@@ -92,6 +92,15 @@ def test_what_is_no_http_is_refused(address):
     assert is_alive(address)
 
 
+@pytest.mark.parametrize("path", [b"/", b"/healthz", b"/v1/tilings", b"/openapi.json"])
+def test_a_head_is_a_get_without_its_body(address, path: bytes):
+    told = answer(address, b"HEAD " + path + b" HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+    head, _, body = told.partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 200")
+    assert b"content-length: 0" not in head
+    assert body == b""
+
+
 def test_too_many_connections_are_turned_away_and_the_rest_is_served(address):
     idle = [socket.create_connection(address) for _ in range(20)]
     time.sleep(0.1)

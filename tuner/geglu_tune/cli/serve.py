@@ -47,7 +47,7 @@ def serve(
 
 
 def _check_installed() -> None:
-    needed = ("starlette", "uvicorn", "httptools", "prometheus_client", "jinja2", "matplotlib")
+    needed = ("fastapi", "uvicorn", "httptools", "prometheus_client", "jinja2", "matplotlib")
     missing = [name for name in needed if importlib.util.find_spec(name) is None]
     if missing:
         raise GegluTuneError(f"the service needs {', '.join(missing)}; pip install 'geglu-tune[service]'")

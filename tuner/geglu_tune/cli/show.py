@@ -58,17 +58,14 @@ def _records(store: Store, wanted: Filters, *, trials: bool) -> list[Record]:
     if trials:
         found = store.all_trials(**wanted)
         return [records.of_trial(study, trial) for study, trial in found]
-    bests = store.best(**wanted)
-    return [records.of_best(best) for best in records.in_order(bests)]
+    return [records.of_best(best) for best in store.best(**wanted)]
 
 
 def _plot(store: Store, wanted: Filters) -> None:
     from geglu_tune.cli.plot import print_landscape
-    from geglu_tune.results import records
     from geglu_tune.results.landscape import landscape_of
 
-    bests = store.best(**wanted)
-    for best in records.in_order(bests):
+    for best in store.best(**wanted):
         print_landscape(landscape_of(best.study, store.trials(best.study), best))
 
 

@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 
 from geglu_tune.pages import views
 from geglu_tune.pages.timeline import timeline_of
-from geglu_tune.results import records
 from geglu_tune.results.records import Record
 from geglu_tune.store import BestRecord, Store
 
@@ -17,11 +16,10 @@ def report(store: Store, bests: Sequence[BestRecord], listen: Callable[[str], No
     Args:
         listen: told of each study, as drawing one takes a second.
     """
-    found = records.in_order(bests)
     shown = []
-    for best in found:
+    for best in bests:
         listen(str(best.study.workload))
-        shown.append(views.study_view(store, best, timeline_of))
+        shown.append(views.study_view(best, store.trials(best.study), timeline_of))
     rows = [view.record for view in shown]
     return views.render("report.html", records=rows, columns=views.shown_columns(rows), views=shown, link=_link)
 

@@ -16,7 +16,7 @@ from geglu_tune.results import columns, records
 from geglu_tune.results.columns import Column
 from geglu_tune.results.landscape import Landscape, landscape_of
 from geglu_tune.results.records import Record
-from geglu_tune.store import BestRecord, Store
+from geglu_tune.store import BestRecord
 from geglu_tune.store.records import StudyRecord, TrialRecord
 
 INDEX_COLUMNS = columns.BEST_LAYOUT.wide
@@ -59,11 +59,12 @@ def trial_columns(found: Sequence[Record]) -> list[Column]:
     return columns.telling(TRIAL_COLUMNS, found)
 
 
-def study_view(store: Store, best: BestRecord, timeline: Callable[[BestRecord], tuple[str, str]]) -> StudyView:
+def study_view(
+    best: BestRecord, trials: Sequence[TrialRecord], timeline: Callable[[BestRecord], tuple[str, str]]
+) -> StudyView:
     """Args: timeline: gives the picture of the pipes as SVG, or why there is none."""
     from geglu_tune.pages import pictures
 
-    trials = store.trials(best.study)
     landscape = landscape_of(best.study, trials, best)
     record = {**records.of_best(best), "study_id": best.study.id}
     svg, why_not = timeline(best)

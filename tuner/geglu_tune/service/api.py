@@ -5,23 +5,37 @@ from __future__ import annotations
 import hmac
 from hashlib import sha256
 from pathlib import Path
+from typing import Annotated, Any
 
+from fastapi import Depends, FastAPI, Header, HTTPException, Query, Request
+from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from starlette.concurrency import run_in_threadpool
-from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from geglu_tune import __version__
-from geglu_tune.boundary.asked import Filters, parse_filters
 from geglu_tune.errors import GegluTuneError, UsageError
-from geglu_tune.exchange.document import from_json, to_json
+from geglu_tune.exchange.document import Export, from_json, to_json
 from geglu_tune.results import records
 from geglu_tune.service.answers import Answers
-from geglu_tune.store import Store
-from geglu_tune.tiling import Source
+from geglu_tune.service.schemas import Answer, Error, Health, Page, TilingAsked, TilingsAsked, TrialsAsked
+from geglu_tune.store import BestRecord, Store, StudyRecord, TrialRecord
+from geglu_tune.store.merging import Merged
 
-PAGE = 100
-LONGEST_PAGE = 1000
 NO_TOKEN = "this service is read-only: it was started without GEGLU_TUNE_TOKEN"
+WRONG_TOKEN = "the token is missing or wrong: give it as Authorization: Bearer TOKEN"
+
+_REFUSED: dict[int | str, dict[str, Any]] = {"4XX": {"model": Error, "description": "What is wrong with the request."}}
+_UNREADABLE: dict[int | str, dict[str, Any]] = {503: {"model": Error, "description": "The database cannot be used."}}
+_UNCHANGED: dict[int | str, dict[str, Any]] = {304: {"description": "It is still what that ETag names."}}
+# Named and not given as a parameter, which FastAPI would read before it asks for the token.
+_EXPORT = {"$ref": f"#/components/schemas/{Export.__name__}"}
+_EXPORT_BODY = {"requestBody": {"required": True, "content": {"application/json": {"schema": _EXPORT}}}}
+
+
+async def _once(request: Request) -> None:
+    for name in request.query_params:
+        if len(request.query_params.getlist(name)) > 1:
+            raise UsageError(f"the parameter {name} is there twice")
 
 
 class Api:
@@ -36,51 +50,73 @@ class Api:
         self.answers = Answers(path)
         self._token = token
 
-    async def tiling(self, request: Request) -> Response:
-        given = _parameters(request, "kernel", "shape", "dtype", "device")
-        for name in ("kernel", "shape"):
-            if name not in given:
-                raise UsageError(f"the parameter {name} is missing")
-        answer = self.answers.answer(
-            given["kernel"], given["shape"], given.get("dtype", "bf16"), given.get("device", "Ascend910B4")
-        )
+    def add_to(self, app: FastAPI) -> None:
+        def get(path: str, endpoint: Any, answer: Any, *responses: dict[int | str, dict[str, Any]]) -> None:
+            app.get(
+                path,
+                response_model=answer,
+                responses={status: what for some in responses for status, what in some.items()},
+                dependencies=[Depends(_once)],
+            )(endpoint)
+
+        get("/v1/tiling", self.tiling, Answer, _REFUSED)
+        get("/v1/tilings", self.tilings, Page, _REFUSED, _UNREADABLE)
+        app.post(
+            "/v1/tilings",
+            response_model=Merged,
+            responses=_REFUSED | _UNREADABLE,
+            dependencies=[Depends(self._check_token)],
+            openapi_extra=_EXPORT_BODY,
+        )(self.take_over)
+        get("/v1/trials", self.trials, Page, _REFUSED, _UNREADABLE)
+        get("/v1/snapshot", self.snapshot, Export, _UNCHANGED, _UNREADABLE)
+        get("/healthz", self.health, Health, _UNREADABLE)
+
+    async def tiling(self, asked: Annotated[TilingAsked, Query()]) -> Response:
+        """The tiling that `geglu-tune lookup` answers, and why."""
+        answer = self.answers.answer(asked.kernel, asked.shape, asked.dtype, asked.device)
         return Response(answer, media_type="application/json")
 
-    async def tilings(self, request: Request) -> Response:
-        return await (self._take_over(request) if request.method == "POST" else run_in_threadpool(self._list, request))
+    def tilings(self, asked: Annotated[TilingsAsked, Query()]) -> Response:
+        """The best tilings found."""
 
-    def _list(self, request: Request) -> Response:
-        given = _parameters(request, "kernel", "shape", "dtype", "device", "source", "limit", "offset")
-        source = given.get("source")
-        if source is not None and source not in [known.value for known in Source]:
-            raise UsageError(f"unknown source '{source}': choose from measured, virtual")
-        with Store.read(self.path) as store:
-            found = store.best(**_filters(given), source=None if source is None else Source(source))
-        return _page([records.of_best(best) for best in records.in_order(found)], given)
+        def question(store: Store) -> tuple[int, list[BestRecord]]:
+            wanted, source = asked.filters, asked.source
+            bests = store.best(**wanted, source=source, limit=asked.limit, offset=asked.offset)
+            return store.count_best(**wanted, source=source), bests
 
-    def trials(self, request: Request) -> Response:
-        given = _parameters(request, "kernel", "shape", "dtype", "device", "limit", "offset")
-        with Store.read(self.path) as store:
-            found = store.all_trials(**_filters(given))
-        return _page([records.of_trial(study, trial) for study, trial in found], given)
+        total, bests = Store.ask(self.path, question)
+        return _page(total, [records.of_best(best) for best in bests], asked)
 
-    def snapshot(self, request: Request) -> Response:
-        with Store.read(self.path) as store:
-            content = to_json(store.contents(only_best=True))
+    def trials(self, asked: Annotated[TrialsAsked, Query()]) -> Response:
+        """Every tiling that was tried."""
+
+        def question(store: Store) -> tuple[int, list[tuple[StudyRecord, TrialRecord]]]:
+            trials = store.all_trials(**asked.filters, limit=asked.limit, offset=asked.offset)
+            return store.count_trials(**asked.filters), trials
+
+        total, trials = Store.ask(self.path, question)
+        return _page(total, [records.of_trial(study, trial) for study, trial in trials], asked)
+
+    def snapshot(self, if_none_match: Annotated[str, Header()] = "") -> Response:
+        """The best tilings, as an export."""
+        content = to_json(Store.ask(self.path, lambda store: store.contents(only_best=True)))
         etag = f'"{sha256(content).hexdigest()[:32]}"'
         headers = {"ETag": etag, "Cache-Control": "no-cache"}
-        if etag in [tag.strip().removeprefix("W/") for tag in request.headers.get("If-None-Match", "").split(",")]:
+        if etag in [tag.strip().removeprefix("W/") for tag in if_none_match.split(",")]:
             return Response(status_code=304, headers=headers)
         return Response(content, media_type="application/json", headers=headers)
 
-    async def _take_over(self, request: Request) -> Response:
-        """An export file: all of it, or nothing."""
+    async def _check_token(
+        self, given: Annotated[HTTPAuthorizationCredentials | None, Depends(HTTPBearer(auto_error=False))]
+    ) -> None:
         if self._token is None:
-            return JSONResponse({"error": NO_TOKEN}, 403)
-        scheme, _, token = request.headers.get("Authorization", "").partition(" ")
-        if scheme.lower() != "bearer" or not hmac.compare_digest(token.strip().encode(), self._token.encode()):
-            refusal = {"error": "the token is missing or wrong: give it as Authorization: Bearer TOKEN"}
-            return JSONResponse(refusal, 401, headers={"WWW-Authenticate": "Bearer"})
+            raise HTTPException(403, NO_TOKEN)
+        if given is None or not hmac.compare_digest(given.credentials.strip().encode(), self._token.encode()):
+            raise HTTPException(401, WRONG_TOKEN, {"WWW-Authenticate": "Bearer"})
+
+    async def take_over(self, request: Request) -> Response:
+        """Take over an export, all of it or nothing."""
         body = await request.body()
         return await run_in_threadpool(self._merge, body)
 
@@ -88,39 +124,17 @@ class Api:
         try:
             contents = from_json(body, "the export")
         except GegluTuneError as error:
-            return JSONResponse({"error": str(error)}, 422)
+            raise HTTPException(422, str(error)) from error
         with Store.open(self.path, create=True) as store:
             merged = store.merge(contents, origin="the service")
         return JSONResponse({"studies": merged.studies, "trials": merged.trials, "bests": merged.bests})
 
-    def health(self, request: Request) -> Response:
-        with Store.read(self.path):
-            return JSONResponse({"status": "ok", "version": __version__, "writable": self._token is not None})
+    def health(self) -> Response:
+        """Whether the database can be read."""
+        Store.ask(self.path, Store.count_trials)
+        return JSONResponse({"status": "ok", "version": __version__, "writable": self._token is not None})
 
 
-def _parameters(request: Request, *known: str) -> dict[str, str]:
-    given = request.query_params
-    for name in given:
-        if name not in known:
-            raise UsageError(f"unknown parameter '{name}': choose from {', '.join(known)}")
-        if len(given.getlist(name)) > 1:
-            raise UsageError(f"the parameter {name} is there twice")
-    return dict(given)
-
-
-def _filters(given: dict[str, str]) -> Filters:
-    return parse_filters(*(given.get(name) for name in ("kernel", "dtype", "shape", "device")))
-
-
-def _page(found: list[records.Record], given: dict[str, str]) -> Response:
-    limit = _number(given, "limit", PAGE, 1, LONGEST_PAGE)
-    offset = _number(given, "offset", 0, 0, 2**31 - 1)
-    following = offset + limit if offset + limit < len(found) else None
-    return JSONResponse({"total": len(found), "items": found[offset : offset + limit], "next": following})
-
-
-def _number(given: dict[str, str], name: str, default: int, low: int, high: int) -> int:
-    text = given.get(name, str(default))
-    if not (text.isascii() and text.isdecimal() and len(text) <= 10 and low <= int(text) <= high):
-        raise UsageError(f"{name} is a whole number from {low} to {high}, not '{text}'")
-    return int(text)
+def _page(total: int, items: list[records.Record], asked: TrialsAsked) -> Response:
+    following = asked.offset + asked.limit
+    return JSONResponse({"total": total, "items": items, "next": following if following < total else None})

@@ -11,7 +11,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 CONNECTIONS = 256
 THREADS = 8
-"""That read the database or draw at the same time, each of which may hold a copy of it; who comes later waits."""
+"""That read the database or draw at the same time; who comes later waits."""
 HEADERS_S = 10.0
 """For a connection to send the head of its first or next request."""
 BODY_S = 30.0

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, Histogram, generate_latest
-from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -25,7 +24,8 @@ class Metrics:
             registry=self._registry,
         )  # fmt: skip
 
-    def show(self, request: Request) -> Response:
+    def show(self) -> Response:
+        """Counts for Prometheus."""
         return Response(generate_latest(self._registry), media_type=CONTENT_TYPE_LATEST)
 
 

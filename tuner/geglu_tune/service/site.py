@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
+from fastapi import FastAPI
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
-from starlette.routing import Route
 
 from geglu_tune.errors import GegluTuneError
 from geglu_tune.pages import views
@@ -16,8 +15,8 @@ from geglu_tune.pages.timeline import timeline_of
 from geglu_tune.results import records
 from geglu_tune.results.columns import format_time
 from geglu_tune.results.records import Record
-from geglu_tune.store import Store
-from geglu_tune.store.records import SweepBest
+from geglu_tune.store import BestRecord, Store, TrialRecord
+from geglu_tune.store.records import SweepBest, SweepRecord
 
 _FILTERS = ("kernel", "shape", "dtype", "device", "source")
 
@@ -27,16 +26,15 @@ class Site:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self.routes = [
-            Route("/", self.index),
-            Route("/study/{study_id:int}", self.study),
-            Route("/compare", self.compare),
-        ]
+
+    def add_to(self, app: FastAPI) -> None:
+        for path, page in (("/", self.index), ("/study/{study_id:int}", self.study), ("/compare", self.compare)):
+            app.get(path, include_in_schema=False)(page)
 
     def index(self, request: Request) -> Response:
         try:
-            with Store.read(self._path) as store:
-                found = [{**records.of_best(best), "study_id": best.study.id} for best in _in_order(store)]
+            bests = Store.ask(self._path, Store.best)
+            found = [{**records.of_best(best), "study_id": best.study.id} for best in bests]
             error = ""
         except GegluTuneError as failure:
             found, error = [], str(failure)
@@ -54,27 +52,28 @@ class Site:
         )
         return HTMLResponse(page)
 
-    def study(self, request: Request) -> Response:
-        with Store.read(self._path) as store:
-            study = store.study(request.path_params["study_id"])
+    def study(self, study_id: int) -> Response:
+        def question(store: Store) -> tuple[BestRecord, list[TrialRecord]]:
+            study = store.study(study_id)
             best = None if study is None else store.best_of(study)
-            if best is None:
+            if study is None or best is None:
                 raise HTTPException(404, "there is no such study, or nothing valid was found in it")
-            view = views.study_view(store, best, timeline_of)
+            return best, store.trials(study)
+
+        view = views.study_view(*Store.ask(self._path, question), timeline_of)
         return HTMLResponse(views.render("study.html", view=view, columns=views.trial_columns(view.trials)))
 
     def compare(self, request: Request) -> Response:
-        with Store.read(self._path) as store:
+        def question(store: Store) -> tuple[list[SweepRecord], dict[str, int], dict[str, list[SweepBest]]]:
             sweeps = [sweep for sweep in store.sweeps() if sweep.trials]
             chosen = _chosen(request, [sweep.id for sweep in sweeps])
-            bests = {name: {one.key: one for one in store.bests_of_sweep(number)} for name, number in chosen.items()}
+            return sweeps, chosen, {name: store.bests_of_sweep(number) for name, number in chosen.items()}
+
+        sweeps, chosen, made = Store.ask(self._path, question)
+        bests = {name: {one.key: one for one in found} for name, found in made.items()}
         first, second = bests.get("first", {}), bests.get("second", {})
         rows = [_compared(first[key], second[key]) for key in first if key in second]
         return HTMLResponse(views.render("compare.html", sweeps=sweeps, chosen=chosen, rows=rows))
-
-
-def _in_order(store: Store) -> list[Any]:
-    return records.in_order(store.best())
 
 
 def _link(record: Record) -> str:

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, TypeVar
 
 from sqlite_utils import Database
 
 from geglu_tune.errors import GegluTuneError
 from geglu_tune.store import queries
 from geglu_tune.store.merging import Merged, different, united
-from geglu_tune.store.opening import connect, inode_of, reporting, snapshot
+from geglu_tune.store.opening import ask, connect, inode_of, reporting, snapshot
 from geglu_tune.store.records import (
     BestRecord,
     Chosen,
@@ -29,6 +29,10 @@ from geglu_tune.store.records import (
 from geglu_tune.store.rows import best_of, chosen_of, chosen_row, study_of, to_json, trial_of, trial_row
 from geglu_tune.tiling import Measurement, Source, Status, Tiling, Workload, is_time
 
+T = TypeVar("T")
+
+ALL = -1
+"""A limit that is none, as SQLite has it."""
 NEVER_USED = ""
 """When a provenance was used last with which nothing was tuned here: all there is of it was taken over."""
 
@@ -59,6 +63,18 @@ class Store:
             GegluTuneError: there is no such file, or it cannot be read.
         """
         return cls(path, snapshot(path), None)
+
+    @classmethod
+    def ask(cls, path: Path, question: Callable[[Store], T]) -> T:
+        """What a quick question finds in the file, all of it of one moment; nothing is copied, as `read` does.
+
+        Args:
+            question: is asked again where the file was changed meanwhile.
+
+        Raises:
+            GegluTuneError: there is no such file, or it cannot be read.
+        """
+        return ask(path, lambda db: question(cls(path, db, None)))
 
     def close(self) -> None:
         with reporting(self.path):
@@ -142,17 +158,29 @@ class Store:
         shape: tuple[int, ...] | None = None,
         soc: str | None = None,
         source: Source | None = None,
+        limit: int = ALL,
+        offset: int = 0,
     ) -> list[BestRecord]:
         """The one that holds for each kernel, n, dtype and device; shapes of as many elements are one.
 
-        Measured beats virtual; then the toolchain and kernel used last with this database; then the faster one.
+        Measured beats virtual; then the toolchain and kernel used last with this database; then the faster one. They
+        come as they are listed everywhere: by kernel, dtype and size.
         """
-        first: dict[tuple[object, ...], BestRecord] = {}
-        for best in self._bests(*queries.filters(kernel, dtype, shape, soc, source)):
-            workload, device = best.study.workload, best.study.provenance.device
-            key = (workload.kernel, workload.dtype, workload.n, device.soc, device.vector_cores, device.ub_bytes)
-            first.setdefault(key, best)
-        return list(first.values())
+        where, values = queries.filters(kernel, dtype, shape, soc, source)
+        return self._bests(f"studies.id in ({queries.HOLDING.format(where=where)})", values, limit, offset)
+
+    def count_best(
+        self,
+        *,
+        kernel: str | None = None,
+        dtype: str | None = None,
+        shape: tuple[int, ...] | None = None,
+        soc: str | None = None,
+        source: Source | None = None,
+    ) -> int:
+        """How many `best` would give."""
+        where, values = queries.filters(kernel, dtype, shape, soc, source)
+        return self._count(f"select count(*) as many from ({queries.HOLDING.format(where=where)})", values)
 
     def best_of(self, study: StudyRecord) -> BestRecord | None:
         """The best of one study, if it has one."""
@@ -166,9 +194,23 @@ class Store:
         dtype: str | None = None,
         shape: tuple[int, ...] | None = None,
         soc: str | None = None,
+        limit: int = ALL,
+        offset: int = 0,
     ) -> list[tuple[StudyRecord, TrialRecord]]:
         """Every trial with its study, study after study, by number."""
-        return self._all_trials(*queries.filters(kernel, dtype, shape, soc))
+        return self._all_trials(*queries.filters(kernel, dtype, shape, soc), limit, offset)
+
+    def count_trials(
+        self,
+        *,
+        kernel: str | None = None,
+        dtype: str | None = None,
+        shape: tuple[int, ...] | None = None,
+        soc: str | None = None,
+    ) -> int:
+        """How many `all_trials` would give."""
+        where, values = queries.filters(kernel, dtype, shape, soc)
+        return self._count(queries.COUNT_TRIALS.format(where=where), values)
 
     def contents(self, *, only_best: bool = False) -> list[Contents]:
         """Every study that has a trial, with all of it.
@@ -258,16 +300,23 @@ class Store:
             for study, trials in studies.values()
         ]
 
-    def _bests(self, where: str, values: list[Any]) -> list[BestRecord]:
+    def _bests(self, where: str, values: list[Any], limit: int = ALL, offset: int = 0) -> list[BestRecord]:
         with reporting(self.path):
-            return [best_of(row) for row in self._best_rows(where, values)]
+            return [best_of(row) for row in self._best_rows(where, values, limit, offset)]
 
-    def _best_rows(self, where: str, values: list[Any]) -> list[dict[str, Any]]:
-        return self._rows(queries.BESTS.format(where=where), values)
+    def _best_rows(self, where: str, values: list[Any], limit: int = ALL, offset: int = 0) -> list[dict[str, Any]]:
+        return self._rows(queries.BESTS.format(where=where), [*values, limit, offset])
 
-    def _all_trials(self, where: str, values: list[Any]) -> list[tuple[StudyRecord, TrialRecord]]:
+    def _all_trials(
+        self, where: str, values: list[Any], limit: int = ALL, offset: int = 0
+    ) -> list[tuple[StudyRecord, TrialRecord]]:
         with reporting(self.path):
-            return [(study_of(row), trial_of(row)) for row in self._rows(queries.TRIALS.format(where=where), values)]
+            rows = self._rows(queries.TRIALS.format(where=where), [*values, limit, offset])
+            return [(study_of(row), trial_of(row)) for row in rows]
+
+    def _count(self, sql: str, values: list[Any]) -> int:
+        with reporting(self.path):
+            return int(self._rows(sql, values)[0]["many"])
 
     def _studies(self, where: str, values: list[Any]) -> list[StudyRecord]:
         return [study_of(row) for row in self._rows(queries.STUDIES.format(where=where), values)]

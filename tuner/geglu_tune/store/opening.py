@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
+from typing import TypeVar
 
 from sqlite_utils import Database
 
 from geglu_tune.errors import ConflictError, GegluTuneError
 from geglu_tune.paths import default_database_path
-from geglu_tune.runtime.dbfile import NAME_ANOTHER, has_database, read_still, refuse_newer
+from geglu_tune.runtime.dbfile import NAME_ANOTHER, SCHEMA_VERSION, has_database, read_still, refuse_newer
 from geglu_tune.store import schema
 from geglu_tune.store.rows import DamagedRowError
+
+T = TypeVar("T")
 
 BUSY_TIMEOUT_S = 60
 """How long to wait for others that write to the file."""
@@ -78,14 +81,16 @@ def snapshot(path: Path) -> Database:
     Raises:
         GegluTuneError: there is no such file, it is not ours, it is newer than we are, or it cannot be read.
     """
-    if not has_database(path):
-        _prepare_new_file(path, create=False)
-    with reporting(path):
-        connection = read_still(path, lambda mode: _copied(path, mode), sqlite3.Error)
-        db = Database(connection, execute_plugins=False)
-        refuse_newer(path, schema.version_of(db))
-        schema.migrate(db)
-    return db
+    return _read(path, _current_copy)
+
+
+def ask(path: Path, question: Callable[[Database], T]) -> T:
+    """What a question finds in the file, all of it of one moment; the file is only read. Raises as snapshot does.
+
+    Args:
+        question: gets a database of the newest schema. It is asked again where the file was changed meanwhile.
+    """
+    return _read(path, lambda db: question(db if schema.version_of(db) == SCHEMA_VERSION else _current_copy(db)))
 
 
 def inode_of(path: Path) -> tuple[int, int] | None:
@@ -97,12 +102,27 @@ def inode_of(path: Path) -> tuple[int, int] | None:
     return status.st_dev, status.st_ino
 
 
-def _copied(path: Path, mode: str) -> sqlite3.Connection:
+def _read(path: Path, question: Callable[[Database], T]) -> T:
+    if not has_database(path):
+        _prepare_new_file(path, create=False)
+
+    def asked(mode: str) -> T:
+        uri = f"{path.absolute().as_uri()}?{mode}"
+        with reporting(path), closing(sqlite3.connect(uri, uri=True, timeout=READ_TIMEOUT_S)) as connection:
+            db = Database(connection, execute_plugins=False)
+            connection.execute("begin")
+            refuse_newer(path, schema.version_of(db))  # the header lags behind what is still in the WAL
+            return question(db)
+
+    return read_still(path, asked, GegluTuneError)
+
+
+def _current_copy(db: Database) -> Database:
     copy = sqlite3.connect(":memory:")
-    uri = f"{path.absolute().as_uri()}?{mode}"
-    with closing(sqlite3.connect(uri, uri=True, timeout=READ_TIMEOUT_S)) as source:
-        source.backup(copy)
-    return copy
+    db.conn.backup(copy)
+    current = Database(copy, execute_plugins=False)
+    schema.migrate(current)
+    return current
 
 
 def examine(path: Path) -> int:

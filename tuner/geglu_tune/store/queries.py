@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from typing import Any
 
+from geglu_kernels.specs import DTYPE_BYTES, KERNELS
 from geglu_tune.store.rows import TRIAL_FIELDS
 from geglu_tune.tiling import Source
 
@@ -31,6 +33,18 @@ _BEST_FIRST = """
 """
 
 
+def _place(column: str, listed: Iterable[str]) -> str:
+    places = " ".join(f"when '{name}' then {place}" for place, name in enumerate(listed))
+    return f"case {column} {places} end"
+
+
+# As everybody lists them: kernels and dtypes in their own order, then by size.
+_LISTED = f"""
+    {_place("studies.kernel", KERNELS)}, {_place("studies.dtype", DTYPE_BYTES)}, studies.n,
+    devices.soc, devices.vector_cores, devices.ub_bytes
+"""
+
+
 def _trial_columns(table: str) -> str:
     return ", ".join(f"{table}.{field} as {table}_{field}" for field in TRIAL_FIELDS)
 
@@ -42,10 +56,25 @@ SWEEPS = """
     from sweeps order by id
 """
 
+_TRIAL_TABLES = f"{_STUDY_TABLES} join trials on trials.study_id = studies.id"
+
 TRIALS = f"""
-    select {_STUDY_COLUMNS}, {_trial_columns("trials")}
-    from {_STUDY_TABLES} join trials on trials.study_id = studies.id
-    where {{where}} order by studies.id, trials.number
+    select {_STUDY_COLUMNS}, {_trial_columns("trials")} from {_TRIAL_TABLES}
+    where {{where}} order by studies.id, trials.number limit ? offset ?
+"""
+
+COUNT_TRIALS = f"select count(*) as many from {_TRIAL_TABLES} where {{where}}"
+
+# The study of which the best holds, for each workload and device; it has to be filtered before.
+HOLDING = f"""
+    select id from (
+        select studies.id, row_number() over (
+            partition by studies.kernel, studies.dtype, studies.n,
+                         devices.soc, devices.vector_cores, devices.ub_bytes
+            order by {_BEST_FIRST}) as place
+        from {_STUDY_TABLES} join best on best.study_id = studies.id join trials on trials.id = best.trial_id
+        where {{where}})
+    where place = 1
 """
 
 BESTS = f"""
@@ -58,9 +87,7 @@ BESTS = f"""
     join best on best.study_id = studies.id
     join trials on trials.id = best.trial_id
     left join trials as defaults on defaults.id = best.default_trial_id
-    where {{where}}
-    order by studies.kernel, studies.dtype, studies.n, devices.soc, devices.vector_cores,
-             devices.ub_bytes, {_BEST_FIRST}
+    where {{where}} order by {_LISTED} limit ? offset ?
 """
 
 

@@ -9,6 +9,7 @@ import pytest
 from geglu_kernels.specs import KERNELS, LOOP_ORDERS
 from geglu_tune.devices.virtual.cache import cached_compile
 from geglu_tune.devices.virtual.compiler import Compiled, Request
+from geglu_tune.devices.virtual.model.library import routine
 from geglu_tune.devices.virtual.model.program import Call, Loop, Node
 from geglu_tune.tiling import Status
 
@@ -44,7 +45,7 @@ def _vector_calls(nodes: tuple[Node, ...]) -> Iterator[Call]:
     for node in nodes:
         if isinstance(node, Loop):
             yield from _vector_calls(node.body)
-        elif isinstance(node, Call) and node.pipe == "V":
+        elif isinstance(node, Call) and routine(node.name).pipe == "V":
             yield node
 
 

@@ -5,9 +5,8 @@ import pytest
 
 from geglu_kernels.grid import balanced_programs
 from geglu_tune.devices.profiles import find_profile
-from geglu_tune.devices.virtual.model.chip import Chip, Phase
-from geglu_tune.devices.virtual.model.trace import dma_bytes, trace_core
-from geglu_tune.tiling import Tiling
+from geglu_tune.devices.virtual.model.chip import Chip, Launch, Phase
+from geglu_tune.devices.virtual.model.trace import traffic_of
 from virtual.programs import program
 
 CORES = 40
@@ -15,16 +14,15 @@ CHIP = Chip(find_profile("Ascend910B4"))
 
 
 def microseconds(n: int, block: int, programs: int | None = None, **changes) -> float:
-    form, order = changes.get("form", "tanh"), changes.get("loop_order", "strided")
-    tiling = Tiling(block, programs or balanced_programs(n, block, CORES), True, form, order)
-    return float(CHIP.seconds(program(block_size=block, **changes), n, tiling)[0]) * 1e6
+    launch = Launch.flat(program(block_size=block, **changes), n, programs or balanced_programs(n, block, CORES))
+    return float(CHIP.seconds(launch)[0]) * 1e6
 
 
 @pytest.mark.parametrize("n", [1, 100, 4096, 4097, 40 * 4096 + 1, 1_000_003])
 @pytest.mark.parametrize("loop_order", ["strided", "contiguous"])
 def test_the_cores_together_move_every_element_once(n, loop_order):
-    compiled = program(loop_order=loop_order)
-    moved = sum(dma_bytes(trace_core(compiled, n, 7, index)) for index in range(7))
+    launch = Launch.flat(program(loop_order=loop_order), n, 7)
+    moved = sum(traffic_of(launch.trace(index)).total for index in range(7))
     assert moved == n * 2 * 3
 
 

@@ -4,18 +4,19 @@ import numpy as np
 import pytest
 
 from geglu_tune.devices.profiles import find_profile
+from geglu_tune.devices.virtual.model.chip import Launch
 from geglu_tune.devices.virtual.model.core import Core, FlagError
 from geglu_tune.devices.virtual.model.cost import CostModel
 from geglu_tune.devices.virtual.model.trace import Drain, ScalarWork, Segment, SetFlag, WaitFlag, Work, trace_core
 from virtual.programs import program
 
 ISSUE = 8.0  # call_scalar_cycles of the profile
-ADD = Work("V", "vadd", elements=4096, width=4)  # 64 repeats: 22 + 16 + 64
+ADD = Work("V", "vadd", rows=1, elements=4096, bits=32)  # 64 repeats: 22 + 16 + 64
 ADD_CYCLES = 102.0
-LOAD = Work("MTE2", "load", elements=4096, width=4)
+LOAD = Work("MTE2", "load", rows=1, elements=4096, bits=32)
 LOAD_CYCLES = 18 + 16384 / 64
 LOAD_LATENCY = 350
-STORE = Work("MTE3", "store", elements=4096, width=4)
+STORE = Work("MTE3", "store", rows=1, elements=4096, bits=32)
 STORE_CYCLES = 18 + 16384 / 64
 STORE_LATENCY = 150
 TO_VECTOR, FROM_VECTOR = ("MTE2", "V", 0), ("V", "MTE3", 0)
@@ -27,7 +28,7 @@ def core() -> Core:
 
 
 def cycles(core: Core, *events) -> float:
-    return core.cycles((Segment(events),))[0]
+    return core.cycles(events)[0]
 
 
 def test_a_vector_instruction_takes_its_fixed_cycles_the_mask_and_its_repeats(core):
@@ -35,28 +36,28 @@ def test_a_vector_instruction_takes_its_fixed_cycles_the_mask_and_its_repeats(co
 
 
 def test_two_sources_in_one_bank_group_double_the_slope(core):
-    meeting = Work("V", "vadd", elements=4096, width=4, read_conflict=True)
+    meeting = Work("V", "vadd", rows=1, elements=4096, bits=32, read_conflict=True)
     assert cycles(core, meeting) == ISSUE + 22 + 16 + 2 * 64
 
 
 def test_a_result_in_a_sources_bank_costs_less_than_two_sources_in_one_group(core):
-    meeting = Work("V", "vadd", elements=4096, width=4, write_conflict=True)
+    meeting = Work("V", "vadd", rows=1, elements=4096, bits=32, write_conflict=True)
     assert cycles(core, meeting) == pytest.approx(ISSUE + 22 + 16 + 1.77 * 64)
 
 
 def test_a_division_takes_four_cycles_a_repeat(core):
-    assert cycles(core, Work("V", "vdiv", elements=4096, width=4)) == ISSUE + 31 + 16 + 4 * 64
+    assert cycles(core, Work("V", "vdiv", rows=1, elements=4096, bits=32)) == ISSUE + 31 + 16 + 4 * 64
 
 
 def test_a_division_of_halves_takes_as_long_an_element_as_one_of_floats(core):
     """A repeat holds twice as many 16-bit elements. Most instructions take as long a repeat; a division does not."""
-    halves = Work("V", "vdiv", elements=4096, width=2)
+    halves = Work("V", "vdiv", rows=1, elements=4096, bits=16)
     assert cycles(core, halves) == ISSUE + 31 + 16 + 8 * 32
-    assert cycles(core, Work("V", "vadd", elements=4096, width=2)) == ISSUE + 22 + 16 + 32
+    assert cycles(core, Work("V", "vadd", rows=1, elements=4096, bits=16)) == ISSUE + 22 + 16 + 32
 
 
 def test_a_partial_repeat_counts_whole(core):
-    assert cycles(core, Work("V", "vadd", elements=65, width=4)) == ISSUE + 22 + 16 + 2
+    assert cycles(core, Work("V", "vadd", rows=1, elements=65, bits=32)) == ISSUE + 22 + 16 + 2
 
 
 def test_instructions_of_one_pipe_follow_each_other(core):
@@ -87,8 +88,8 @@ def test_a_copy_with_two_buffers_waits_half_of_load_and_store_a_tile(core):
     for event in (0, 1):
         freed, loaded = ("MTE3", "MTE2", event), ("MTE2", "MTE3", event)
         body += [WaitFlag(*freed), LOAD, SetFlag(*loaded), WaitFlag(*loaded), STORE, SetFlag(*freed)]
-    ready = Segment((SetFlag("MTE3", "MTE2", 0), SetFlag("MTE3", "MTE2", 1)))
-    run = core.cycles((ready, Segment(tuple(body), count=1000)))[0]
+    ready = (SetFlag("MTE3", "MTE2", 0), SetFlag("MTE3", "MTE2", 1))
+    run = core.cycles((*ready, Segment(tuple(body), count=1000)))[0]
     there_and_back = LOAD_CYCLES + LOAD_LATENCY + 1 + STORE_CYCLES + STORE_LATENCY + 1
     assert run / 2000 == pytest.approx(there_and_back / 2, rel=0.01)
 
@@ -114,15 +115,15 @@ def test_double_buffering_hides_the_loads(core):
         for freed in free
         for event in (WaitFlag(*freed), LOAD, SetFlag(*TO_VECTOR), WaitFlag(*TO_VECTOR), ADD, SetFlag(*freed))
     ]
-    ready = Segment(tuple(SetFlag(*key) for key in free))
-    run = core.cycles((ready, Segment(tuple(body), count=1000)))[0]
+    ready = tuple(SetFlag(*key) for key in free)
+    run = core.cycles((*ready, Segment(tuple(body), count=1000)))[0]
     assert run / 2000 == pytest.approx((LOAD_CYCLES + LOAD_LATENCY + 1 + ADD_CYCLES + 1) / 2, rel=0.01)
 
 
 def test_single_buffering_adds_the_pipes_up(core):
     freed = ("V", "MTE2", 1)
     body = (WaitFlag(*freed), LOAD, SetFlag(*TO_VECTOR), WaitFlag(*TO_VECTOR), ADD, SetFlag(*freed))
-    run = core.cycles((Segment((SetFlag(*freed),)), Segment(body, count=1000)))[0]
+    run = core.cycles((SetFlag(*freed), Segment(body, count=1000)))[0]
     assert run / 1000 == pytest.approx(LOAD_CYCLES + LOAD_LATENCY + ADD_CYCLES + 2, rel=0.01)
 
 
@@ -132,6 +133,8 @@ def test_single_buffering_adds_the_pipes_up(core):
 def test_leaving_out_repeated_iterations_is_exact(core, kernel, multibuffer, loop_order):
     compiled = program(kernel=kernel, block_size=2048, multibuffer=multibuffer, loop_order=loop_order)
     n = 2048 * 4 * 61 + 17
-    folded = core.cycles(trace_core(compiled, n, 4, 0))
-    whole = core.cycles(trace_core(compiled, n, 4, 0, compress=False))
-    np.testing.assert_allclose(folded, whole, rtol=1e-12)
+    launch = Launch.flat(compiled, n, 4)
+    folded, whole = launch.trace(0), trace_core(compiled, launch.values(), 0, compress=False)
+    assert any(isinstance(event, Segment) for event in folded)
+    assert not any(isinstance(event, Segment) for event in whole)
+    np.testing.assert_allclose(core.cycles(folded), core.cycles(whole), rtol=1e-12)

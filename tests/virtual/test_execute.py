@@ -5,8 +5,9 @@ import numpy as np
 import pytest
 
 from geglu_tune.devices.virtual.checking.execute import execute
-from geglu_tune.devices.virtual.model.program import Call, Constant, UnknownOperationError, View
-from virtual.broken import load_of, with_one
+from geglu_tune.devices.virtual.model.library import routine
+from geglu_tune.devices.virtual.model.program import Call, UnknownOperationError
+from virtual.broken import calls, load_of, maker, with_number, with_one
 from virtual.programs import program
 
 BF16 = np.dtype(ml_dtypes.bfloat16)
@@ -26,14 +27,15 @@ def normal(n, seed=0, dtype=BF16, scale=2.0):
 def forward(compiled, a, b, programs=3):
     """c, and the faults found."""
     c = np.empty_like(a)
-    faults = execute(compiled, programs, {"a": a, "b": b}, {"c": c}, UB_BYTES)
+    faults = execute(compiled, (programs,), {"a": a, "b": b, "c": c, "n": a.size}, ["c"], UB_BYTES)
     return c, faults
 
 
 def backward(compiled, dc, a, b, programs=3):
     """da, db, and the faults found."""
     da, db = np.empty_like(a), np.empty_like(a)
-    faults = execute(compiled, programs, {"dc": dc, "a": a, "b": b}, {"da": da, "db": db}, UB_BYTES)
+    arguments = {"dc": dc, "a": a, "b": b, "da": da, "db": db, "n": a.size}
+    faults = execute(compiled, (programs,), arguments, ["da", "db"], UB_BYTES)
     return da, db, faults
 
 
@@ -78,9 +80,9 @@ def test_bf16_backward_keeps_the_rounding_of_gelu_and_drops_that_of_dc_times_b()
 
 def test_fp16_products_are_rounded_to_fp16():
     compiled = program(dtype="fp16")
-    assert [call.op for call in compiled.walk() if isinstance(call, Call) and call.source == call.target == "fp16"][
-        -2:
-    ] == ["vmul", "store"]
+    called = [routine(node.name) for node in compiled.walk() if isinstance(node, Call)]
+    halves = [one for one in called if one.source == one.target == "fp16"]
+    assert [one.op or one.family for one in halves][-2:] == ["vmul", "store"]
     a, b = normal(5_000, dtype=np.float16), normal(5_000, seed=1, dtype=np.float16)
     c, faults = forward(compiled, a, b)
     assert faults == []
@@ -130,10 +132,11 @@ def test_fp16_overflow_gives_infinity():
 def test_a_short_load_fills_its_32_byte_block_with_the_pad_value():
     compiled = program()
     load = load_of(compiled, 0)
-    half = next(node for node in compiled.walk() if isinstance(node, Constant) and node.value == 0.5)
-    part = next(node for node in compiled.walk() if isinstance(node, View) and node.result == load.operands[0])
-    padded = (*load.operands[:3], half.result, *load.operands[4:])
-    compiled = with_one(with_one(compiled, part, elements=None, static_elements=3), load, operands=padded)
+    part = maker(compiled, load.operands[0])
+    compiled, half = with_number(compiled, 0.5)
+    compiled, three = with_number(compiled, 3)
+    padded = (*load.operands[:3], half, *load.operands[4:])
+    compiled = with_one(with_one(compiled, part, sizes=(three,)), load, operands=padded)
     a, b = np.ones(20, BF16), np.ones(20, BF16)
     c, faults = forward(compiled, a, b, programs=1)
     assert faults == []
@@ -144,8 +147,8 @@ def test_a_short_load_fills_its_32_byte_block_with_the_pad_value():
 
 def test_an_instruction_that_cannot_be_computed_is_named():
     compiled = program()
-    multiply = next(node for node in compiled.walk() if isinstance(node, Call) and node.op == "vmul")
+    multiply = calls(compiled, "elementwise", "vmul")[0]
     a = normal(100)
-    for change, message in [({"op": "vshuffle"}, "vshuffle on fp32"), ({"source": "bf16"}, "vmul on bf16")]:
-        with pytest.raises(UnknownOperationError, match=message):
-            forward(with_one(compiled, multiply, **change), a, a)
+    for name in ("vshuffle_1d_float", "vmul_1d_bfloat16_t"):
+        with pytest.raises(UnknownOperationError, match=name):
+            forward(with_one(compiled, multiply, name=name), a, a)

@@ -8,8 +8,9 @@ import pytest
 
 from geglu_kernels.specs import FAMILIES, KERNELS, LOOP_ORDERS
 from geglu_tune.devices.virtual.checking.correctness import check_program
-from geglu_tune.devices.virtual.checking.execute import execute, numpy_dtype
+from geglu_tune.devices.virtual.checking.execute import execute
 from geglu_tune.devices.virtual.compiler import compile_kernel
+from geglu_tune.devices.virtual.model.interpret import numpy_dtype
 from virtual import mutants
 from virtual.programs import FORWARD, program
 
@@ -126,6 +127,6 @@ def test_what_a_wrong_kernel_left_unwritten_is_not_helped_by_what_was_there_befo
     a = np.ones(4096, numpy_dtype("bf16"))
     c = np.ones_like(a)
     for function in (None, mutants.half_of_the_output_unwritten):
-        faults = execute(mutant(function), 2, {"a": a, "b": a}, {"c": c}, UB_BYTES)
+        faults = execute(mutant(function), (2,), {"a": a, "b": a, "c": c, "n": 4096}, ["c"], UB_BYTES)
         assert len(faults) == (function is not None)
     assert np.isnan(c.astype(np.float32)).sum() == 2048

@@ -16,10 +16,12 @@ from geglu_tune.devices.virtual.explain.explanation import Explanation, Refusal,
 from geglu_tune.devices.virtual.explain.listing import Listed, list_core
 from geglu_tune.devices.virtual.explain.timeline import critical_turn, run_core
 from geglu_tune.devices.virtual.explain.verdict import verdict
+from geglu_tune.devices.virtual.model.chip import Launch
 from geglu_tune.devices.virtual.model.core import Core
 from geglu_tune.devices.virtual.model.cost import CostModel
+from geglu_tune.devices.virtual.model.library import routine
 from geglu_tune.devices.virtual.model.program import Call
-from geglu_tune.devices.virtual.model.trace import SetFlag, WaitFlag, Work, trace_core
+from geglu_tune.devices.virtual.model.trace import SetFlag, WaitFlag, Work
 from geglu_tune.tiling import Status, Tiling, Workload
 from virtual.programs import compiled, program
 
@@ -47,9 +49,9 @@ class TestTimeline:
     @pytest.mark.parametrize("multibuffer", [True, False])
     @pytest.mark.parametrize(("n", "programs", "index"), [(4096 * 23, 1, 0), (4096 * 40 + 17, 3, 1), (5, 1, 0)])
     def test_its_end_is_the_cores_time(self, kernel, multibuffer, n, programs, index):
-        compiled = program(kernel=kernel, multibuffer=multibuffer)
-        activities = run_core(list_core(compiled, TENSORS[kernel], n, programs, index), COSTS)
-        expected = Core(COSTS).cycles(trace_core(compiled, n, programs, index))[0]
+        launch = Launch.flat(program(kernel=kernel, multibuffer=multibuffer), n, programs)
+        activities = run_core(list_core(launch, TENSORS[kernel], index), COSTS)
+        expected = Core(COSTS).cycles(launch.trace(index))[0]
         assert max(activity.end for activity in activities) == pytest.approx(expected, rel=1e-12)
 
     def test_nothing_starts_before_its_pipe_is_free(self):
@@ -58,7 +60,7 @@ class TestTimeline:
                 assert after.start >= before.end - 1e-6, pipe
 
     def test_every_tile_has_the_same_instructions_but_for_the_tail(self):
-        listed = list_core(program(), TENSORS["geglu_forward"], 4096 * 4 + 100, 1, 0)
+        listed = list_core(Launch.flat(program(), 4096 * 4 + 100, 1), TENSORS["geglu_forward"], 0)
         tiles = [[one.instruction for one in listed if one.tile == tile and one.instruction] for tile in range(5)]
         labels = [[instruction.label for instruction in tile] for tile in tiles]
         assert labels[0] == labels[1] == labels[2] == labels[3]
@@ -89,7 +91,7 @@ class TestTimeline:
     def test_tiles_left_out_move_the_last_ones_by_as_much_as_they_take(self):
         """The scalar unit, which is ahead of the pipes, by less than these."""
         analysis = analysed(block=4096, shape=(100 * 4096 - 5,), programs=1)
-        listed = list_core(analysis.program, analysis.tensors, analysis.workload.n, 1, 0)
+        listed = list_core(Launch.flat(analysis.program, analysis.workload.n, 1), analysis.tensors, 0)
         whole = {(one.tile, one.place): one for one in run_core(listed, COSTS)}
         assert len(analysis.timeline) < len(whole)
         last = [one for one in analysis.timeline if one.tile >= 95]
@@ -106,9 +108,9 @@ def _by_pipe(activities):
     return pipes
 
 
-LOAD = Work("MTE2", "load", elements=4096, width=4)
-ADD = Work("V", "vadd", elements=4096, width=4)
-STORE = Work("MTE3", "store", elements=4096, width=4)
+LOAD = Work("MTE2", "load", rows=1, elements=4096, bits=32)
+ADD = Work("V", "vadd", rows=1, elements=4096, bits=32)
+STORE = Work("MTE3", "store", rows=1, elements=4096, bits=32)
 
 
 def tiles_of(before, *events, count=12):
@@ -185,8 +187,8 @@ class TestSteadyState:
     def test_counts_are_those_of_the_program(self):
         analysis = analysed(block=8192)
         counts = {count.op: count for count in analysis.op_counts}
-        calls = [node for node in analysis.program.walk() if isinstance(node, Call) and node.op != "broadcast"]
-        assert _vector_count(analysis) == sum(call.pipe == "V" for call in calls)
+        called = [routine(node.name) for node in analysis.program.walk() if isinstance(node, Call)]
+        assert _vector_count(analysis) == sum(one.pipe == "V" and one.family != "fill" for one in called)
         assert counts["vdiv"].repeats == 8192 * 4 / 256
         assert counts["load a"].bytes == counts["store c"].bytes == 16384
 

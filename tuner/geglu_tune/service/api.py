@@ -15,6 +15,7 @@ from geglu_tune.boundary.asked import Filters, parse_filters
 from geglu_tune.errors import GegluTuneError, UsageError
 from geglu_tune.exchange.document import from_json, to_json
 from geglu_tune.results import records
+from geglu_tune.runtime.socs import DEFAULT_SOC
 from geglu_tune.service.answers import Answers
 from geglu_tune.store import Store
 from geglu_tune.tiling import Source
@@ -42,7 +43,7 @@ class Api:
             if name not in given:
                 raise UsageError(f"the parameter {name} is missing")
         answer = self.answers.answer(
-            given["kernel"], given["shape"], given.get("dtype", "bf16"), given.get("device", "Ascend910B4")
+            given["kernel"], given["shape"], given.get("dtype", "bf16"), given.get("device", DEFAULT_SOC)
         )
         return Response(answer, media_type="application/json")
 

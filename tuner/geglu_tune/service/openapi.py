@@ -8,13 +8,14 @@ from geglu_kernels.specs import DTYPE_BYTES, KERNELS
 from geglu_tune import __version__
 from geglu_tune.boundary.asked import SHAPE_WITH_ELEMENTS, SOC
 from geglu_tune.exchange.document import Export
+from geglu_tune.runtime.socs import DEFAULT_SOC
 from geglu_tune.service.api import LONGEST_PAGE, PAGE
 from geglu_tune.tiling import Source
 
 _REF = "#/components/schemas/{model}"
 _ERROR = {"$ref": "#/components/schemas/Error"}
 _SHAPE = {"type": "string", "pattern": f"^{SHAPE_WITH_ELEMENTS}$", "example": "8192x11008"}
-_DEVICE = {"type": "string", "pattern": f"^{SOC}$", "example": "Ascend910B4"}
+_DEVICE = {"type": "string", "pattern": f"^{SOC}$", "example": DEFAULT_SOC}
 _MEANS = {
     400: "A parameter is unknown, missing, or makes no sense.",
     401: "The token is missing or wrong.",
@@ -54,7 +55,7 @@ def _tiling() -> dict[str, Any]:
             _parameter("kernel", {"enum": list(KERNELS)}, required=True),
             _parameter("shape", _SHAPE, required=True),
             _parameter("dtype", {"enum": list(DTYPE_BYTES), "default": "bf16"}),
-            _parameter("device", {**_DEVICE, "default": "Ascend910B4"}),
+            _parameter("device", {**_DEVICE, "default": DEFAULT_SOC}),
         ],
         "responses": _responses("application/json", "Answer", 400, 404),
     }

@@ -37,14 +37,6 @@ _OTHER = ("#CC79A7", "x", "-")
 _WIDTH, _HEIGHT = 4.6, 3.4
 
 
-def check_installed() -> None:
-    """Raises GegluTuneError where matplotlib is not."""
-    try:
-        import matplotlib  # noqa: F401
-    except ImportError as error:
-        raise GegluTuneError("a chart needs matplotlib: pip install 'geglu-tune[plot]'") from error
-
-
 def draw(records: Sequence[Record], path: Path) -> None:
     """Write the picture; raises GegluTuneError where the file cannot be written."""
     import matplotlib as mpl

@@ -6,11 +6,11 @@ import json
 import math
 from collections.abc import Sequence
 from datetime import datetime, timezone
-from importlib.metadata import PackageNotFoundError, version
 
 from geglu_kernels.specs import TORCH_DTYPES
 from geglu_tune.bench.points import UNITS, Plan, Point
 from geglu_tune.bench.records import Record
+from geglu_tune.boundary.packages import version_of
 from geglu_tune.tiling import Source
 
 X_NAME, X_LABEL = "T", "sequence length"
@@ -25,7 +25,7 @@ def records_of(points: Sequence[Point], plan: Plan, device: str, source: Source)
     """One record for each provider, mode and metric that has a point; T without one is NaN."""
     curves = dict.fromkeys((point.provider, point.mode, point.metric) for point in points)
     stamp = datetime.now(timezone.utc).strftime("%Y-%m-%d %H:%M:%S")
-    liger = _liger_version()
+    liger = version_of("liger-kernel") or "not installed"
     records = []
     for provider, mode, metric in curves:
         mine = {p.length: p for p in points if (p.provider, p.mode, p.metric) == (provider, mode, metric)}
@@ -86,10 +86,3 @@ def _config(plan: Plan, source: Source) -> str:
     if plan.kernel_only:
         config["kernel_only"] = True
     return json.dumps(config)
-
-
-def _liger_version() -> str:
-    try:
-        return version("liger-kernel")
-    except PackageNotFoundError:
-        return "not installed"

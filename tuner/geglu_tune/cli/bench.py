@@ -13,6 +13,7 @@ import typer
 from geglu_kernels.specs import FAMILIES
 from geglu_tune.bench.points import METRICS, MODES, PROVIDERS, Missing, Note, Outcome, Plan, Point
 from geglu_tune.boundary.asked import parse_dtype, parse_family
+from geglu_tune.boundary.packages import need
 from geglu_tune.cli.options import DbOption, DebugOption, ExitStatus, Format
 from geglu_tune.cli.say import say
 from geglu_tune.devices import resolve
@@ -71,9 +72,7 @@ def bench(
         samples=samples,
     )
     if chart is not None:
-        from geglu_tune.bench.chart import check_installed
-
-        check_installed()
+        need("--chart", "plot", "matplotlib")
     from geglu_tune.bench.records import read_records
 
     theirs = [] if compare is None else _matching(read_records(compare), mode, metric)

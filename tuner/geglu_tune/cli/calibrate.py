@@ -57,14 +57,14 @@ def _calibrate(index: int, as_json: bool) -> int:
 
 
 def _rehearse(name: str, as_json: bool) -> int:
-    from geglu_tune.devices import DEFAULT_VIRTUAL
     from geglu_tune.devices.calibration.calibrate import calibrate as run
     from geglu_tune.devices.calibration.card import VirtualCard, hide_numbers
     from geglu_tune.devices.profiles import shipped_profile
     from geglu_tune.devices.virtual.toolchain import find_toolchain
+    from geglu_tune.runtime.socs import DEFAULT_SOC
 
     find_toolchain()
-    profile = shipped_profile(name or DEFAULT_VIRTUAL)
+    profile = shipped_profile(name or DEFAULT_SOC)
     hidden = hide_numbers(profile, seed=0)
     with _progress() as say:
         calibration = run(profile, VirtualCard(hidden, _REHEARSAL_NOISE), say)

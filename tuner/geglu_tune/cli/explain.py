@@ -11,6 +11,7 @@ import typer
 from geglu_kernels.specs import KERNELS, LOOP_ORDERS
 from geglu_tune.boundary.asked import parse_dtype, parse_kernel, parse_shape
 from geglu_tune.boundary.files import write_whole
+from geglu_tune.boundary.packages import need
 from geglu_tune.cli.options import DebugOption, ExitStatus, JsonOption
 from geglu_tune.cli.say import say
 from geglu_tune.errors import UsageError
@@ -49,9 +50,7 @@ def explain(
     """
     workload = Workload(parse_kernel(kernel), parse_shape(shape), parse_dtype(dtype))
     if png is not None:
-        from geglu_tune.devices.virtual.explain import plot
-
-        plot.check_installed()
+        need("--png", "plot", "matplotlib")
 
     from rich.console import Console
 

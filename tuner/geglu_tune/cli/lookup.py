@@ -13,12 +13,12 @@ from geglu_tune.boundary.printable import printable
 from geglu_tune.cli.options import DbOption, DebugOption, ExitStatus, JsonOption
 from geglu_tune.cli.say import say
 from geglu_tune.paths import shipped_database_path
+from geglu_tune.runtime.socs import DEFAULT_SOC
 from geglu_tune.tiling import Workload
 
 if TYPE_CHECKING:
     from geglu_tune.runtime.served import ServedTiling
 
-DEFAULT_DEVICE = "Ascend910B4"
 """What the library takes where no accelerator is in use, as none is here."""
 
 
@@ -26,7 +26,7 @@ def lookup(
     kernel: Annotated[str, typer.Argument(help=f"One of {', '.join(KERNELS)}.")],
     shape: Annotated[str, typer.Argument(help="Such as 8192x11008.")],
     dtype: Annotated[str, typer.Option(help="bf16, fp16 or fp32.")] = "bf16",
-    device: Annotated[str, typer.Option(help="The device's SoC.")] = DEFAULT_DEVICE,
+    device: Annotated[str, typer.Option(help="The device's SoC.")] = DEFAULT_SOC,
     as_json: JsonOption = False,
     db: DbOption = None,
     debug: DebugOption = False,

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from geglu_tune.boundary.asked import parse_filters
+from geglu_tune.boundary.packages import need
 from geglu_tune.cli import options
 from geglu_tune.cli.options import DbOption, DebugOption, ExitStatus
 from geglu_tune.cli.say import say
@@ -24,14 +25,14 @@ def report(
     debug: DebugOption = False,
 ) -> int:
     """Write the results with their pictures into one file to send around."""
+    need("report", "service", "jinja2", "matplotlib")
+
     from rich.console import Console
 
     from geglu_tune.boundary.files import write_whole
-    from geglu_tune.pages import views
     from geglu_tune.pages.report import report as report_on
     from geglu_tune.store import Store
 
-    views.check_installed()
     wanted = parse_filters(kernel, dtype, shape, device)
     path = options.database(db)
     with Store.read(path) as store:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import importlib.util
 import ipaddress
 import os
 from typing import Annotated
 
 import typer
 
+from geglu_tune.boundary.packages import need
 from geglu_tune.cli import options
 from geglu_tune.cli.options import DbOption, DebugOption, ExitStatus
 from geglu_tune.cli.say import say
-from geglu_tune.errors import GegluTuneError, UsageError
+from geglu_tune.errors import UsageError
 
 LEAST_TOKEN = 16
 
@@ -29,7 +29,7 @@ def serve(
 
     It is read-only, unless GEGLU_TUNE_TOKEN is set: whoever gives that may add results with `geglu-tune push`.
     """
-    _check_installed()
+    need("serve", "service", "starlette", "uvicorn", "httptools", "prometheus_client", "jinja2", "matplotlib")
     token = os.environ.get("GEGLU_TUNE_TOKEN") or None
     if token is not None and len(token) < LEAST_TOKEN:
         raise UsageError(f"GEGLU_TUNE_TOKEN has fewer than {LEAST_TOKEN} characters, which can be guessed")
@@ -46,6 +46,7 @@ def serve(
     return ExitStatus.DONE
 
 
+<<<<<<< HEAD
 def _check_installed() -> None:
     needed = ("fastapi", "uvicorn", "httptools", "prometheus_client", "jinja2", "matplotlib")
     missing = [name for name in needed if importlib.util.find_spec(name) is None]
@@ -53,6 +54,8 @@ def _check_installed() -> None:
         raise GegluTuneError(f"the service needs {', '.join(missing)}; pip install 'geglu-tune[service]'")
 
 
+=======
+>>>>>>> helper-c
 def _is_loopback(host: str) -> bool:
     try:
         return ipaddress.ip_address(host).is_loopback

@@ -8,10 +8,8 @@ from pathlib import Path
 
 from geglu_tune.devices.protocol import Runner
 from geglu_tune.errors import UsageError
+from geglu_tune.runtime.socs import DEFAULT_SOC
 from geglu_tune.tiling import Source
-
-DEFAULT_VIRTUAL = "Ascend910B4"
-"""The SoC that a machine without an accelerator tunes for."""
 
 _DEVICE_FILES = {"npu": "davinci[0-9]*", "cuda": "nvidia[0-9]*"}
 """What the drivers put in /dev, a file for each card."""
@@ -91,10 +89,10 @@ def resolve(spec: str) -> tuple[str, str]:
     if kind == "auto" and not name:
         kind, name = _first_present()
     if kind == "virtual":
-        return kind, name or DEFAULT_VIRTUAL
+        return kind, name or DEFAULT_SOC
     if kind in _NEEDS and (name or "0").isdecimal():
         return kind, name or "0"
-    raise UsageError(f"unknown device {spec!r}; use auto, virtual:{DEFAULT_VIRTUAL}, npu:0 or cuda:0")
+    raise UsageError(f"unknown device {spec!r}; use auto, virtual:{DEFAULT_SOC}, npu:0 or cuda:0")
 
 
 def kinds_present() -> list[str]:
@@ -109,4 +107,4 @@ def _first_present() -> tuple[str, str]:
     for kind in kinds_present():
         if importlib.util.find_spec(_NEEDS[kind]) is not None:
             return kind, "0"
-    return "virtual", DEFAULT_VIRTUAL
+    return "virtual", DEFAULT_SOC

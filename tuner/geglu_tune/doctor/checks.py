@@ -23,13 +23,14 @@ from pathlib import Path
 from typing import Any
 
 from geglu_tune import paths
-from geglu_tune.devices import DEFAULT_VIRTUAL, kinds_present
+from geglu_tune.devices import kinds_present
 from geglu_tune.devices.profiles import shipped_profile
 from geglu_tune.doctor.probes import Probe
 from geglu_tune.errors import GegluTuneError
 from geglu_tune.runtime import cann
 from geglu_tune.runtime.dbfile import NAME_ANOTHER, SCHEMA_VERSION, has_database
 from geglu_tune.runtime.heuristics import ub_bits_from_environment
+from geglu_tune.runtime.socs import DEFAULT_SOC
 
 _FIRST_PYTHON_WITHOUT_ASCEND = (3, 12)
 """triton-ascend 3.2.0 has wheels for Python up to 3.11."""
@@ -238,7 +239,7 @@ def check_devices(facts: Facts, cards: Collection[str]) -> Check:
             detail = f"there is a card in /dev, but no {kind}: {reason}"
             return Check("devices", _fault_if_npu(cards), detail, f"see what {_MONITORS[kind]} says")
     if not names:
-        return Check("devices", State.OK, f"no card: sweeps use the virtual {DEFAULT_VIRTUAL} (modelled times)")
+        return Check("devices", State.OK, f"no card: sweeps use the virtual {DEFAULT_SOC} (modelled times)")
     return Check("devices", State.OK, ", ".join(names))
 
 
@@ -256,7 +257,7 @@ def check_ub(facts: Facts, cards: Collection[str]) -> Check:
         return Check("UB", State.OK, f"{facts['ub_bytes']:,} bytes, from {facts['ub_from']}")
     if bits is not None:
         return Check("UB", State.OK, f"{bits // 8:,} bytes, from ASCEND_UB_CAPACITY_BITS")
-    virtual = shipped_profile(DEFAULT_VIRTUAL).device
+    virtual = shipped_profile(DEFAULT_SOC).device
     return Check("UB", State.OK, f"{virtual.ub_bytes:,} bytes, from the profile of the virtual {virtual.soc}")
 
 

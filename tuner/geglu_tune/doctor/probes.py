@@ -65,9 +65,9 @@ class Probe:
 
 def compiler() -> None:
     """Compile a kernel for the virtual device, past its cache: compiler, versions, status, reason, seconds."""
-    from geglu_tune.devices import DEFAULT_VIRTUAL
     from geglu_tune.devices.virtual.compiler import Request, compile_kernel
     from geglu_tune.devices.virtual.toolchain import find_toolchain
+    from geglu_tune.runtime.socs import DEFAULT_SOC
 
     try:
         tools = find_toolchain()
@@ -76,7 +76,7 @@ def compiler() -> None:
         return
     _report(compiler=str(tools.compile), versions=tools.versions)
     start = time.monotonic()
-    compiled = compile_kernel(Request("geglu_forward", "bf16", 1024, True, "tanh", "strided", False, DEFAULT_VIRTUAL))
+    compiled = compile_kernel(Request("geglu_forward", "bf16", 1024, True, "tanh", "strided", False, DEFAULT_SOC))
     _report(status=compiled.status.value, reason=compiled.reason, seconds=time.monotonic() - start)
 
 

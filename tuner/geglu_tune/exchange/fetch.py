@@ -11,6 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from geglu_tune.boundary import web
+from geglu_tune.boundary.files import write_whole
 from geglu_tune.boundary.printable import printable
 from geglu_tune.errors import GegluTuneError
 from geglu_tune.exchange.document import MOST_BYTES, from_json
@@ -32,12 +33,12 @@ def fetch(url: str, copy: Path) -> bool:
         return False
     contents = from_json(reply.body, url)
     copy.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=copy.parent, prefix=".") as folder:
+    with tempfile.TemporaryDirectory() as folder:
         fresh = Path(folder) / "copy.db"
         with Store.open(fresh, create=True) as store:
             store.merge(contents, origin=url)
         note.unlink(missing_ok=True)  # an old note beside a new copy would keep it from ever being fetched again
-        fresh.replace(copy)
+        write_whole(copy, fresh.read_bytes())
     if reply.etag:
         note.write_text(printable(reply.etag)[:200], "utf-8")
     return True

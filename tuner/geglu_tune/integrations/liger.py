@@ -10,9 +10,9 @@ from __future__ import annotations
 import importlib
 import sys
 from collections.abc import Callable
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
+from geglu_tune.boundary.packages import version_of
 from geglu_tune.errors import GegluTuneError
 from geglu_tune.runtime.lookup import lookup
 
@@ -71,10 +71,9 @@ def _chosen(family: str) -> tuple[str, Any]:
 
 
 def _check_version() -> None:
-    try:
-        installed = version("liger-kernel")
-    except PackageNotFoundError:
-        raise GegluTuneError("liger-kernel is not installed: pip install liger-kernel") from None
+    installed = version_of("liger-kernel")
+    if installed is None:
+        raise GegluTuneError("liger-kernel is not installed: pip install liger-kernel")
     if installed not in TESTED:
         raise GegluTuneError(f"liger-kernel {installed} is not among the tested versions: {', '.join(TESTED)}")
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import importlib.util
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -11,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from geglu_tune import __version__
-from geglu_tune.errors import GegluTuneError
 from geglu_tune.results import columns, records
 from geglu_tune.results.columns import Column
 from geglu_tune.results.landscape import Landscape, landscape_of
@@ -37,13 +35,6 @@ class StudyView:
     """Empty where there is none; then `no_timeline` says why, if it is worth saying."""
     no_timeline: str
     trials: list[Record]
-
-
-def check_installed() -> None:
-    """Raises GegluTuneError naming the extra where something is missing that pages are made with."""
-    missing = [name for name in ("jinja2", "matplotlib") if importlib.util.find_spec(name) is None]
-    if missing:
-        raise GegluTuneError(f"pages need {' and '.join(missing)}; pip install 'geglu-tune[service]'")
 
 
 def render(template: str, **values: Any) -> str:

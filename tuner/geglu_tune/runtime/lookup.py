@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from geglu_tune.runtime.served import ServedTiling
     from geglu_tune.tiling import Device
 
-_DEFAULT_SOC = "Ascend910B4"
 _MAX_ANSWERS = 65536  # a server that sees ever new shapes must not grow for ever
 
 # No locks: each of these is replaced, never half changed, and doing the same work twice does no harm. A lock held by
@@ -126,7 +125,9 @@ def _current_soc() -> str:
                 return _soc
     except Exception:  # a driver's trouble is not the lookup's
         pass
-    return _DEFAULT_SOC
+    from geglu_tune.runtime.socs import DEFAULT_SOC
+
+    return DEFAULT_SOC
 
 
 def _find_backends() -> None:

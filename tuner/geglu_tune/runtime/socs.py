@@ -44,6 +44,8 @@ _ALL = (
     Soc("Ascend910_9391", 48, 196608, 1600, 0.765, 5200, 201326592, 0.5, 0.03),
     Soc("Ascend910_9392", 48, 196608, 1600, 0.765, 5200, 201326592, 0.5, 0.03),
 )
+DEFAULT_SOC = "Ascend910B4"
+"""What is tuned for and answered for where nothing tells the device."""
 SOCS = {soc.name.lower(): soc for soc in _ALL}
 
 

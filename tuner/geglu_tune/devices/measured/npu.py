@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-import importlib.metadata
 import os
 import re
 import subprocess
 from typing import Any
 
+from geglu_tune.boundary.packages import version_of
 from geglu_tune.devices.compilelog import last_line, ub_overflow
 from geglu_tune.devices.measured.adapter import Binary, DeviceMissingError
 from geglu_tune.devices.measured.bench import Bench
@@ -115,20 +115,13 @@ def _toolchain() -> dict[str, str]:
 
     return {
         "torch": torch.__version__,
-        "torch_npu": _distribution_version("torch_npu"),
-        "triton-ascend": _distribution_version("triton-ascend"),
+        "torch_npu": version_of("torch_npu") or cann.UNKNOWN,
+        "triton-ascend": version_of("triton-ascend") or cann.UNKNOWN,
         "cann": cann.toolkit_version(),
         "driver": cann.driver_version(),
         "TRITON_ALL_BLOCKS_PARALLEL": os.environ.get("TRITON_ALL_BLOCKS_PARALLEL", "0"),
         "timer": TIMER,
     }
-
-
-def _distribution_version(name: str) -> str:
-    try:
-        return importlib.metadata.version(name)
-    except importlib.metadata.PackageNotFoundError:
-        return "unknown"
 
 
 def _full_text(error: Exception) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import importlib.util
 import re
 import shutil
@@ -11,6 +10,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from geglu_tune.boundary.packages import version_of
 from geglu_tune.boundary.printable import printable
 from geglu_tune.errors import GegluTuneError
 
@@ -52,10 +52,10 @@ def _package_folder(module: str, distribution: str) -> Path:
 
 
 def _distribution_version(name: str) -> str:
-    try:
-        return importlib.metadata.version(name)
-    except importlib.metadata.PackageNotFoundError:
-        raise GegluTuneError(f"the virtual device needs {name}, which is not installed; {_INSTALL}") from None
+    version = version_of(name)
+    if version is None:
+        raise GegluTuneError(f"the virtual device needs {name}, which is not installed; {_INSTALL}")
+    return version
 
 
 def _compiler_version(compiler: Path) -> str:

@@ -5,14 +5,12 @@ matplotlib comes with the extra `plot`, and is imported only when a picture is d
 
 from __future__ import annotations
 
-import importlib.util
 import io
 from typing import TYPE_CHECKING
 
 from geglu_tune.devices.virtual.explain.analysis import RUN_TILES, Analysis
 from geglu_tune.devices.virtual.explain.timeline import Activity, Arrow, arrows
 from geglu_tune.devices.virtual.explain.verdict import bound_by
-from geglu_tune.errors import GegluTuneError
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -30,12 +28,6 @@ _MARGIN_INCHES = 1.0
 _LABEL_INCHES = 0.09
 """Width that a label on end needs."""
 _SHORTEST_WAIT_INCHES = 0.02
-
-
-def check_installed() -> None:
-    """Raises GegluTuneError naming the extra where matplotlib is missing."""
-    if importlib.util.find_spec("matplotlib") is None:
-        raise GegluTuneError("--png needs matplotlib, which is not installed; pip install 'geglu-tune[plot]'")
 
 
 def draw(analysis: Analysis, form: str = "png") -> bytes:

@@ -78,7 +78,7 @@ def _rows_of(path: Path) -> Iterator[Row]:
 
 def figure(row: Row, draw: Draw | None = None) -> Cycles:
     """The model's figure for a row, in the row's unit, under every draw of the profile's numbers."""
-    chip = _chip(row.soc, row.l2) if draw is None else Chip(shipped_profile(row.soc), row.l2, draw)
+    chip = _chip(row.soc) if draw is None else Chip(shipped_profile(row.soc), draw)
     fields = row.fields
     if row.measure == "launch":
         return chip.launch_seconds(fields["programs"]) * _US
@@ -87,8 +87,8 @@ def figure(row: Row, draw: Draw | None = None) -> Cycles:
         return chip.costs.work(Work("V", one["op"], 1, one["elements"], one["bits"], one["conflict"]))
     if row.measure == "vector cycles":
         return _vector_cycles(chip, _launch(row, fields["launch"]).trace(0)) / fields["per"]
-    more = [chip.seconds(_launch(row, each)) for each in fields.get("launches", [fields.get("launch")])]
-    less = [chip.seconds(_launch(row, each)) for each in fields.get("less", [])]
+    more = [chip.seconds(_launch(row, each), row.l2) for each in fields.get("launches", [fields.get("launch")])]
+    less = [chip.seconds(_launch(row, each), row.l2) for each in fields.get("less", [])]
     return np.asarray(sum(more) - sum(less, np.zeros(1))) * _US
 
 
@@ -97,8 +97,8 @@ def is_modelled(row: Row) -> bool:
 
 
 @cache
-def _chip(soc: str, l2: L2) -> Chip:
-    return Chip(shipped_profile(soc), l2)
+def _chip(soc: str) -> Chip:
+    return Chip(shipped_profile(soc))
 
 
 def _vector_cycles(chip: Chip, trace: Trace) -> Cycles:

@@ -23,7 +23,7 @@ NAMES = (
     *("vector_fixed_scale", "vector_slope_scale", "vector_head_cycles", "prologue_cycles", "call_scalar_cycles"),
     *("launch_us", "launch_us_per_program", "load_latency_cycles", "store_latency_cycles", "miss_cycles"),
     *("dma_bytes_per_cycle", "in_step", "read_efficiency", "write_efficiency", "l2_read_gbps", "l2_write_gbps"),
-    *("l2_clean_share", "l2_warm_share"),
+    "l2_clean_share",
 )
 """The numbers that measurements tell."""
 

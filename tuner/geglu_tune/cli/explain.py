@@ -82,14 +82,13 @@ def explain(
 
 def _virtual_device(spec: str) -> Device:
     """The virtual SoC that --device names. Raises UsageError for a card: its driver gives no program to look into."""
-    from geglu_tune.devices import DEFAULT_VIRTUAL, resolve
+    from geglu_tune.devices import resolve
     from geglu_tune.devices.profiles import find_profile
+    from geglu_tune.runtime.socs import DEFAULT_SOC
 
     kind, name = resolve(spec)
     if kind != "virtual":
-        raise UsageError(
-            f"device {spec}: explain looks into the virtual device; use --device virtual:{DEFAULT_VIRTUAL}"
-        )
+        raise UsageError(f"device {spec}: explain looks into the virtual device; use --device virtual:{DEFAULT_SOC}")
     return find_profile(name).device
 
 

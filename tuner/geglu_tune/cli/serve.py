@@ -46,16 +46,6 @@ def serve(
     return ExitStatus.DONE
 
 
-<<<<<<< HEAD
-def _check_installed() -> None:
-    needed = ("fastapi", "uvicorn", "httptools", "prometheus_client", "jinja2", "matplotlib")
-    missing = [name for name in needed if importlib.util.find_spec(name) is None]
-    if missing:
-        raise GegluTuneError(f"the service needs {', '.join(missing)}; pip install 'geglu-tune[service]'")
-
-
-=======
->>>>>>> helper-c
 def _is_loopback(host: str) -> bool:
     try:
         return ipaddress.ip_address(host).is_loopback

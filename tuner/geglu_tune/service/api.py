@@ -16,7 +16,6 @@ from geglu_tune import __version__
 from geglu_tune.errors import GegluTuneError, UsageError
 from geglu_tune.exchange.document import Export, from_json, to_json
 from geglu_tune.results import records
-from geglu_tune.runtime.socs import DEFAULT_SOC
 from geglu_tune.service.answers import Answers
 from geglu_tune.service.schemas import Answer, Error, Health, Page, TilingAsked, TilingsAsked, TrialsAsked
 from geglu_tune.store import BestRecord, Store, StudyRecord, TrialRecord
@@ -51,7 +50,6 @@ class Api:
         self.answers = Answers(path)
         self._token = token
 
-<<<<<<< HEAD
     def add_to(self, app: FastAPI) -> None:
         def get(path: str, endpoint: Any, answer: Any, *responses: dict[int | str, dict[str, Any]]) -> None:
             app.get(
@@ -77,16 +75,6 @@ class Api:
     async def tiling(self, asked: Annotated[TilingAsked, Query()]) -> Response:
         """The tiling that `geglu-tune lookup` answers, and why."""
         answer = self.answers.answer(asked.kernel, asked.shape, asked.dtype, asked.device)
-=======
-    async def tiling(self, request: Request) -> Response:
-        given = _parameters(request, "kernel", "shape", "dtype", "device")
-        for name in ("kernel", "shape"):
-            if name not in given:
-                raise UsageError(f"the parameter {name} is missing")
-        answer = self.answers.answer(
-            given["kernel"], given["shape"], given.get("dtype", "bf16"), given.get("device", DEFAULT_SOC)
-        )
->>>>>>> helper-c
         return Response(answer, media_type="application/json")
 
     def tilings(self, asked: Annotated[TilingsAsked, Query()]) -> Response:

@@ -40,7 +40,7 @@ class VirtualCard:
     def __init__(self, profile: Profile, noise: float = 0.0, seed: int = 0) -> None:
         self.soc = profile.device.soc
         self.versions: Mapping[str, str] = {}
-        self._chip = Chip(profile, _value)
+        self._chip = Chip(profile, draw=_value)
         self._noise = noise
         self._random = np.random.default_rng(seed)
         self._known: dict[Launch, float] = {}

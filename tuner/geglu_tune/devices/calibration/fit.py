@@ -154,7 +154,7 @@ class _Problem:
         def draw(name: str, number: Number) -> Cycles:
             return columns[name] if name in columns else np.full(points.shape[1], number.value)
 
-        chip = Chip(self._profile, draw)
+        chip = Chip(self._profile, draw=draw)
         return np.stack([launch.seconds(chip) for launch in self._launches])
 
     def solve(self, point: Floats) -> Solution:

@@ -10,7 +10,7 @@ from concurrent.futures import TimeoutError as FutureTimeoutError
 from concurrent.futures.process import BrokenProcessPool
 from functools import cache, lru_cache
 from pathlib import Path
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,17 +21,23 @@ from geglu_tune.devices.virtual import model
 from geglu_tune.devices.virtual.cache import REMEMBERED, cached_compile, program_hash
 from geglu_tune.devices.virtual.checking.correctness import check_program
 from geglu_tune.devices.virtual.compiler import COMPILE_TIMEOUT_S, Request
-from geglu_tune.devices.virtual.model.chip import Chip, Launch
+from geglu_tune.devices.virtual.model.chip import L2, Chip, Launch
+from geglu_tune.devices.virtual.model.posterior import model_errors
 from geglu_tune.devices.virtual.model.program import Program
 from geglu_tune.devices.virtual.regret import least_regret
 from geglu_tune.devices.virtual.toolchain import find_toolchain
 from geglu_tune.devices.virtual.workers import LOST, Workers
-from geglu_tune.tiling import Choice, Measurement, Source, Status, Tiling, Workload
+from geglu_tune.tiling import Choice, Margin, Measurement, Source, Status, Tiling, Workload
 
 TRIAL_TIMEOUT_S = 3 * COMPILE_TIMEOUT_S
 """A trial lowers, compiles and times; only the compiler in the middle is known to hang, and has its own limit."""
 
 _T = TypeVar("_T")
+
+_Task: TypeAlias = Callable[[str, Workload, Tiling, L2], _T]
+
+Draws: TypeAlias = "list[list[float]]"
+"""Seconds, a list a state of L2, a number a draw; the state that is asked about first. Empty where there is no time."""
 
 
 class VirtualRunner:
@@ -39,14 +45,20 @@ class VirtualRunner:
 
     source = Source.VIRTUAL
 
-    def __init__(self, soc: str, jobs: int, workers: Workers | None = None) -> None:
-        """Works in `jobs` processes; or in those of another runner, which closes them for both."""
+    def __init__(self, soc: str, jobs: int, workers: Workers | None = None, l2: L2 = L2.WARM) -> None:
+        """Works in `jobs` processes; or in those of another runner, which closes them for both.
+
+        `l2` is what L2 holds when a kernel begins: the times are of that state.
+        """
         profile = find_profile(soc)
         self.device = profile.device
         self.toolchain: Mapping[str, str] = {**find_toolchain().versions, **_model_versions(profile)}
+        if l2 is not L2.WARM:
+            self.toolchain = {**self.toolchain, "l2": l2.value}
+        self.l2 = l2
         self.workers = workers or Workers(jobs)
-        self._seconds: dict[tuple[Workload, Tiling], list[float]] = {}
-        """Under each draw, of what this runner has measured: `choose` need not time it again."""
+        self._seconds: dict[tuple[Workload, Tiling], Draws] = {}
+        """Of what this runner has measured: `choose` need not time it again."""
 
     def check(self, workload: Workload) -> None:
         """A model has room for everything."""
@@ -66,14 +78,16 @@ class VirtualRunner:
 
     def choose(self, workload: Workload, contenders: Mapping[Tiling, Measurement], default: Tiling) -> Choice:
         tilings = list(contenders)
-        seconds = self.under_draws(workload, tilings)
-        preference = [(tiling != default, contenders[tiling].ub_bytes or 0) for tiling in tilings]
-        slowest = seconds[tilings.index(default), 0] if default in contenders else np.inf
-        chosen, regret = least_regret(seconds[:, 1:], preference, allowed=seconds[:, 0] <= slowest)
-        return Choice(tilings[chosen], regret)
+        every_state = self.under_draws(workload, tilings)
+        seconds = every_state.reshape(len(tilings), -1)
+        preference = [contenders[tiling].ub_bytes or 0 for tiling in tilings]
+        place = tilings.index(default) if default in contenders else None
+        chosen, regret = least_regret(seconds, preference, place)
+        margin = None if place is None else _margin(every_state[place, 0], every_state[chosen, 0])
+        return Choice(tilings[chosen], regret, margin)
 
     def under_draws(self, workload: Workload, tilings: Sequence[Tiling]) -> NDArray[np.float64]:
-        """Seconds of tilings that have been found to be ok, shape (tilings, 1 + draws): the profile's values first."""
+        """Seconds of tilings found to be ok, shape (tilings, states of L2, draws): the runner's own state first."""
         try:
             return self._draws(workload, tilings)
         except LOST:  # a worker was killed; all here has been compiled and timed before, so it is not to blame
@@ -82,8 +96,10 @@ class VirtualRunner:
     def close(self) -> None:
         self.workers.close()
 
-    def _submit(self, task: Callable[[str, Workload, Tiling], _T], workload: Workload, tiling: Tiling) -> Future[_T]:
-        return self.workers.submit(_subject(workload, tiling), task, self.device.soc, workload, tiling)
+    def _submit(
+        self, task: Callable[[str, Workload, Tiling, L2], _T], workload: Workload, tiling: Tiling
+    ) -> Future[_T]:
+        return self.workers.submit(_subject(workload, tiling), task, self.device.soc, workload, tiling, self.l2)
 
     def _draws(self, workload: Workload, tilings: Sequence[Tiling]) -> NDArray[np.float64]:
         unknown = [tiling for tiling in tilings if (workload, tiling) not in self._seconds]
@@ -92,11 +108,11 @@ class VirtualRunner:
             self._seconds[workload, tiling] = future.result(timeout=TRIAL_TIMEOUT_S)
         return np.array([self._seconds[workload, tiling] for tiling in tilings])
 
-    def _run_alone(self, workload: Workload, tiling: Tiling) -> tuple[Measurement, list[float]]:
+    def _run_alone(self, workload: Workload, tiling: Tiling) -> tuple[Measurement, Draws]:
         """In a process of its own, so that what becomes of that is this tiling's doing."""
         alone = Workers(1)
         try:
-            future = alone.submit(None, measure, self.device.soc, workload, tiling)
+            future = alone.submit(None, measure, self.device.soc, workload, tiling, self.l2)
             return future.result(timeout=TRIAL_TIMEOUT_S)
         except BrokenProcessPool:
             return Measurement(Status.CRASHED, "the compiler's process died"), []
@@ -111,19 +127,28 @@ def _subject(workload: Workload, tiling: Tiling) -> Hashable:
     return (workload.kernel, workload.dtype, tiling.replace(programs=1))
 
 
-def measure(soc: str, workload: Workload, tiling: Tiling) -> tuple[Measurement, list[float]]:
-    """Compile a tiling and time it on the virtual SoC; with its seconds under each draw, where it is ok."""
+def _margin(default: NDArray[np.float64], chosen: NDArray[np.float64]) -> Margin:
+    """How many times as fast as the default, with the interval that holds 80% of the draws."""
+    low, middle, high = np.percentile(default / chosen, (10, 50, 90))
+    return Margin(float(middle), float(low), float(high), noise=0.0)
+
+
+def measure(soc: str, workload: Workload, tiling: Tiling, l2: L2) -> tuple[Measurement, Draws]:
+    """Compile a tiling and time it on the virtual SoC; with its seconds under each draw, where it is ok.
+
+    The time is the median of the draws, and the interval holds 80% of them.
+    """
     compiled = cached_compile(Request.of(workload, tiling, soc))
     if compiled.program is None:
         return Measurement(compiled.status, compiled.reason, notes=compiled.notes), []
     wrong = _check(soc, compiled.program, workload.kernel, workload.dtype, tiling.block_size)
     if wrong:
         return Measurement(Status.INCORRECT, wrong, notes=compiled.notes), []
-    seconds = draws(soc, workload, tiling)
-    low, high = 1e6 * np.percentile(seconds[1:], (10, 90))
+    seconds = draws(soc, workload, tiling, l2)
+    low, middle, high = 1e6 * np.percentile(seconds[0], (10, 50, 90))
     measurement = Measurement(
         Status.OK,
-        time_us=1e6 * seconds[0],
+        time_us=float(middle),
         ub_bytes=compiled.program.ub_bytes,
         program=program_hash(compiled.program),
         notes=compiled.notes,
@@ -133,12 +158,14 @@ def measure(soc: str, workload: Workload, tiling: Tiling) -> tuple[Measurement, 
     return measurement, seconds
 
 
-def draws(soc: str, workload: Workload, tiling: Tiling) -> list[float]:
-    """Seconds of a tiling that compiles, under the profile's values and then under each draw."""
+def draws(soc: str, workload: Workload, tiling: Tiling, l2: L2) -> Draws:
+    """Seconds of a tiling that compiles, under each draw: in that state of L2, then in the others."""
     compiled = cached_compile(Request.of(workload, tiling, soc))
     assert compiled.program is not None
-    seconds: list[float] = _chip(soc).seconds(Launch.flat(compiled.program, workload.n, tiling.programs)).tolist()
-    return seconds
+    chip, launch = _chip(soc), Launch.flat(compiled.program, workload.n, tiling.programs)
+    errors = model_errors(chip.profile)
+    states = [l2, *(state for state in L2 if state is not l2)]
+    return [(chip.seconds(launch, state)[1:] * errors).tolist() for state in states]
 
 
 @lru_cache(maxsize=REMEMBERED)

@@ -16,7 +16,7 @@ from geglu_tune.devices.profiles import Profile
 from geglu_tune.devices.virtual.explain.listing import Instruction, Listed, list_core
 from geglu_tune.devices.virtual.explain.timeline import ALL, Activity, Turn, critical_turn, run_core, stretch
 from geglu_tune.devices.virtual.explain.ubmap import UbMap, map_ub
-from geglu_tune.devices.virtual.model.chip import Chip, Launch
+from geglu_tune.devices.virtual.model.chip import L2, Chip, Launch, Transfers, transfers_of
 from geglu_tune.devices.virtual.model.core import PIPES, Core
 from geglu_tune.devices.virtual.model.cost import CostModel, Cycles
 from geglu_tune.devices.virtual.model.program import Program
@@ -103,6 +103,8 @@ class Analysis:
     program: Program
     notes: tuple[str, ...] = ()
     """What the compiler did otherwise than asked."""
+    l2: L2 = L2.WARM
+    """What L2 holds before."""
 
     @cached_property
     def chip(self) -> Chip:
@@ -110,12 +112,16 @@ class Analysis:
 
     @property
     def costs(self) -> CostModel:
-        return self.chip.costs
+        return self.chip.core(self._misses).costs
+
+    @cached_property
+    def _misses(self) -> bool:
+        return self.chip.misses(self._transfers, self.l2)
 
     @cached_property
     def seconds(self) -> Cycles:
         """The launch's time under the profile's values, then under every draw."""
-        return self.chip.seconds(self.launch)
+        return self.chip.seconds(self.launch, self.l2)
 
     @cached_property
     def launch(self) -> Launch:
@@ -129,14 +135,18 @@ class Analysis:
     def clock_hz(self) -> float:
         return float(self.costs.clock_hz[0])
 
+    @cached_property
+    def _transfers(self) -> Transfers:
+        return transfers_of(self.launch, self.launch.queues(self.profile.device.vector_cores))
+
     @property
     def memory(self) -> str:
-        """The memory that the cores share: L2 where all tensors fit in it."""
-        return "L2" if self.chip.fits_l2(self.workload.bytes_moved) else "global memory"
+        """The memory that most of what is read comes from."""
+        return "global memory" if self._misses else "L2"
 
     @property
     def memory_gbps(self) -> float:
-        return float(self.chip.bandwidth(self.workload.bytes_moved)[0]) / 1e9
+        return float(self.chip.bandwidth(self._transfers, self.l2)[0]) / 1e9
 
     @cached_property
     def _trace(self) -> Trace:
@@ -237,7 +247,7 @@ class Analysis:
 
     def _costs_at(self, rate: float) -> CostModel:
         own = self.profile["dma_bytes_per_cycle"]
-        return self.costs if rate >= own else CostModel(self.profile, np.array(rate))
+        return self.costs if rate >= own else CostModel(self.profile, np.array(rate), misses=self._misses)
 
 
 def _period(listed: Sequence[Listed]) -> int:

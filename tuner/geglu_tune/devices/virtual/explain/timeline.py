@@ -74,7 +74,8 @@ class _Clockwork:
     def __init__(self, costs: CostModel) -> None:
         self.activities: list[Activity] = []
         self._costs = costs
-        self._flag, self._scalar, self._call = (float(cost[0]) for cost in (costs.flag, costs.scalar, costs.call))
+        named = (costs.flag, costs.scalar, costs.call, costs.barrier, costs.head)
+        self._flag, self._scalar, self._call, self._drain, self._head = (float(cost[0]) for cost in named)
         self._last = dict.fromkeys(PIPES, -1)
         self._raised: dict[tuple[str, str, int], deque[int]] = defaultdict(deque)
         self._tile = self._place = 0
@@ -85,6 +86,8 @@ class _Clockwork:
             self._tile, self._place = listed.tile, 0
         if isinstance(event, ScalarWork):
             self._add("S", Kind.SCALAR, event.count * self._scalar, ("S",))
+        elif isinstance(event, Work) and event.pipe == "S":
+            self._add("S", Kind.SCALAR, float(self._costs.work(event)[0]), ("S",))
         elif isinstance(event, Work):
             self._add("S", Kind.SCALAR, self._call, ("S",))
             cycles = float(self._costs.work(event)[0])
@@ -110,7 +113,7 @@ class _Clockwork:
 
     def _barrier(self, event: Drain) -> None:
         if event.pipe != "ALL":
-            self._add(event.pipe, Kind.BARRIER, self._flag, (event.pipe, "S"))
+            self._add(event.pipe, Kind.BARRIER, self._drain, (event.pipe, "S"))
             return
         index = self._add(ALL, Kind.BARRIER, self._flag, PIPES)
         self._last = dict.fromkeys(PIPES, index)
@@ -127,12 +130,14 @@ class _Clockwork:
         raised_by: int = -1,
     ) -> int:
         """Append an activity that starts once the last of each pipe in `after`, and the set flag, are over."""
-        waited = [self._last[other] for other in after] + ([raised_by] if raised_by >= 0 else [])
-        cause = waited[0]
-        for index in waited[1:]:
-            if self._end(index) > self._end(cause) + _EQUAL_CYCLES:
+        waited = [(self._last[other], self._head_after(pipe, kind, other)) for other in after]
+        if raised_by >= 0:
+            waited.append((raised_by, self._head_after(pipe, kind, "")))
+        cause, start = waited[0][0], self._end(waited[0][0]) + waited[0][1]
+        for index, head in waited[1:]:
+            if self._end(index) + head > start + _EQUAL_CYCLES:
                 cause = index
-        start = max(map(self._end, waited))
+            start = max(start, self._end(index) + head)
         idle = 0.0 if kind is Kind.SET or pipe == ALL else start - self._end(self._last[pipe])
         index = len(self.activities)
         self.activities.append(
@@ -144,6 +149,11 @@ class _Clockwork:
         if kind is not Kind.SET:
             self._last[pipe] = index
         return index
+
+    def _head_after(self, pipe: str, kind: Kind, other: str) -> float:
+        """What the vector pipe takes to begin where it was idle until then: an issue, or a flag, let it go on."""
+        idle = (kind is Kind.INSTRUCTION and other == "S") or (kind is Kind.WAIT and other == "")
+        return self._head if pipe == "V" and idle else 0.0
 
     def _end(self, index: int) -> float:
         return self.activities[index].end if index >= 0 else 0.0

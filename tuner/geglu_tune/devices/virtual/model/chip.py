@@ -17,7 +17,8 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any, NamedTuple
+from functools import cached_property
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +32,10 @@ from geglu_tune.devices.virtual.model.trace import Trace, trace_core, traffic_of
 
 _TRACED_ONE_BY_ONE = 512
 """Programs whose control depends on data are traced each by itself, up to so many."""
+
+
+Queue: TypeAlias = "tuple[tuple[Trace, int], ...]"
+"""The programs that a core runs, alike ones counted."""
 
 
 @dataclass(frozen=True)
@@ -47,6 +52,7 @@ class Launch:
     arguments: tuple[int | float, ...]
     grid: tuple[int, ...]
     data: Mapping[int, NDArray[Any]] = field(default_factory=dict)
+    _queues: dict[int, dict[Queue, int]] = field(default_factory=dict, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         expected = len(self.program.arguments) - 3
@@ -84,7 +90,18 @@ class Launch:
         pairs = zip(self.program.arguments, self.arguments, strict=False)
         return [int(value) * BITS[argument.dtype] // 8 for argument, value in pairs if argument.dtype]
 
-    def kinds(self) -> Callable[[int], Trace]:
+    def queues(self, cores: int) -> dict[Queue, int]:
+        """What a core has to run, and how many cores have as much. Programs are dealt to the cores in rounds."""
+        if cores not in self._queues:
+            active = min(self.programs, cores)
+            queues: Counter[Queue] = Counter()
+            for core in range(active):
+                queues[tuple(Counter(map(self._kinds, range(core, self.programs, active))).items())] += 1
+            self._queues[cores] = queues
+        return self._queues[cores]
+
+    @cached_property
+    def _kinds(self) -> Callable[[int], Trace]:
         """The trace of each program, by its index; programs that are alike share one.
 
         Along each axis of the grid, a stretch whose first, middle and last programs do the same is taken to be alike
@@ -177,9 +194,8 @@ class Transfers(NamedTuple):
 class Chip:
     """A SoC that runs compiled kernels, as its profile describes it. Times are of shape (1 + draws,), see Cycles."""
 
-    def __init__(self, profile: Profile, l2: L2 = L2.WARM, draw: Draw | None = None) -> None:
+    def __init__(self, profile: Profile, draw: Draw | None = None) -> None:
         self.profile = profile
-        self.l2 = l2
         self._draw = draw
         self.costs = CostModel(profile, draw=draw)
         self._missing, self._hitting = (Core(CostModel(profile, draw=draw, misses=misses)) for misses in (True, False))
@@ -188,26 +204,26 @@ class Chip:
         self._launch_s = self.costs.number("launch_us") * 1e-6
         self._launch_per_program_s = self.costs.number("launch_us_per_program") * 1e-6
 
-    def seconds(self, launch: Launch) -> Cycles:
+    def seconds(self, launch: Launch, l2: L2 = L2.WARM) -> Cycles:
         """Seconds that a launch takes."""
         in_step = self.costs.number("in_step")
-        return self.launch_seconds(launch.programs) + sum(phase.seconds(in_step) for phase in self.phases(launch))
+        return self.launch_seconds(launch.programs) + sum(phase.seconds(in_step) for phase in self.phases(launch, l2))
 
     def launch_seconds(self, programs: int) -> Cycles:
         """Seconds until the programs of a launch, as many as there are cores, are at work."""
         return self._launch_s + self._launch_per_program_s * min(programs, self._cores)
 
-    def phases(self, launch: Launch) -> list[Phase]:
+    def phases(self, launch: Launch, l2: L2 = L2.WARM) -> list[Phase]:
         """The phases of a launch, in order.
 
         Cores that have the same programs to run are alike. Those that by themselves are done first finish first; after
         that the others have memory to themselves.
         """
-        queues = self.queues(launch)
+        queues = launch.queues(self._cores)
         moved = {queue: sum(traffic_of(trace).total * many for trace, many in queue) for queue in queues}
         active = sum(queues.values())
         transfers = transfers_of(launch, queues)
-        bandwidth, misses = self.bandwidth(transfers), self.misses(transfers)
+        bandwidth, misses = self.bandwidth(transfers, l2), self.misses(transfers, l2)
         sharing = self._sharing_core(active, misses, bandwidth)
         by_itself = self.core(misses)
         alone = {queue: self._queue_cycles(by_itself, queue) / self.costs.clock_hz for queue in queues}
@@ -224,16 +240,6 @@ class Chip:
             before = Phase(alone[queue], memory, in_step)
             bytes_before, running = max(bytes_before, moved[queue]), running - queues[queue]
         return phases
-
-    def queues(self, launch: Launch) -> dict[Queue, int]:
-        """What a core has to run, and how many cores have as much. Programs are dealt to the cores in rounds."""
-        kind = launch.kinds()
-        active = min(launch.programs, self._cores)
-        queues: Counter[Queue] = Counter()
-        for core in range(active):
-            programs = Counter(kind(index) for index in range(core, launch.programs, active))
-            queues[tuple(programs.items())] += 1
-        return queues
 
     def _queue_cycles(self, core: Core, queue: Queue) -> Cycles:
         """Cycles of a core's programs, one after another, each with its prologue."""
@@ -253,18 +259,18 @@ class Chip:
             self._in_step[key] = Core(CostModel(self.profile, share, self._draw, misses=misses))
         return self._in_step[key]
 
-    def misses(self, moved: Transfers) -> bool:
+    def misses(self, moved: Transfers, l2: L2) -> bool:
         """Whether most of what is read is not in L2."""
-        resident, _ = self.held(moved)
+        resident, _ = self.held(moved, l2)
         return bool(2 * resident[0] < moved.read)
 
-    def bandwidth(self, moved: Transfers) -> Cycles:
+    def bandwidth(self, moved: Transfers, l2: L2) -> Cycles:
         """B/s at which all cores together move what they do.
 
         Reading from memory, reading from L2, writing into L2 and writing to memory take their time one after another:
         so it is for the copies, adds and sigmoids in the evidence, whatever L2 held before.
         """
-        resident, absorbed = self.held(moved)
+        resident, absorbed = self.held(moved, l2)
         number, nominal = self.costs.number, self.costs.number("gm_nominal_gbps")
         seconds = (
             (moved.read - resident) / (nominal * number("read_efficiency"))
@@ -274,16 +280,15 @@ class Chip:
         ) / 1e9
         return np.divide(moved.total, seconds, out=np.full_like(seconds, np.inf), where=seconds > 0)
 
-    def held(self, moved: Transfers) -> tuple[Cycles, Cycles]:
+    def held(self, moved: Transfers, l2: L2) -> tuple[Cycles, Cycles]:
         """Bytes that are read from L2, and bytes of what is written that it takes without writing others back."""
         whole, nothing = self.costs.number("l2_bytes"), np.zeros_like(self.costs.flag)
-        if self.l2 is L2.DIRTY:
+        if l2 is L2.DIRTY:
             return nothing, nothing
-        if self.l2 is L2.COLD:
+        if l2 is L2.COLD:
             return nothing, np.minimum(moved.written, self.costs.number("l2_clean_share") * whole)
-        room = self.costs.number("l2_warm_share") * whole
-        resident = np.minimum(moved.read, room)
-        return resident, np.minimum(moved.written, room - resident)
+        resident = np.minimum(moved.read, whole)
+        return resident, np.minimum(moved.written, whole - resident)
 
 
 def transfers_of(launch: Launch, queues: Mapping[Queue, int]) -> Transfers:
@@ -301,7 +306,3 @@ def transfers_of(launch: Launch, queues: Mapping[Queue, int]) -> Transfers:
         sum(min(moved, sizes[number]) for number, moved in total.items()) for total in (read, written)
     )
     return Transfers(first_read, first_written, sum(read.values()) + sum(written.values()) - first_read - first_written)
-
-
-Queue = tuple[tuple[Trace, int], ...]
-"""The programs that a core runs, alike ones counted."""

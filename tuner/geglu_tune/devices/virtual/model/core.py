@@ -25,6 +25,8 @@ PIPES = ("S", "V", "MTE2", "MTE3")
 _WORTH_A_POWER = 4
 """Repetitions from which on powers of a matrix are cheaper than running them."""
 
+_TRACES_KEPT = 256
+
 Times: TypeAlias = NDArray[np.float64]
 """Shape (draws, k): a time is the maximum over k of entry plus k-th state variable; k = 1 for plain times."""
 
@@ -48,16 +50,20 @@ class Core:
         self.costs = costs
         self._steps: dict[tuple[Event, ...], tuple[Step, ...]] = {}
         self._powers: dict[object, list[_Matrix]] = {}
+        self._cycles: dict[Trace, Cycles] = {}
 
     def cycles(self, trace: Trace) -> Cycles:
         """Cycles until every pipe is done, one number a draw.
 
         Raises FlagError where a pipe waits for a flag that is never set.
         """
-        state = _State(self.costs, np.zeros((len(self.costs.flag), 1)))
-        self._run(state, trace)
-        ends: Cycles = np.maximum.reduce([state.pipes[pipe][:, 0] for pipe in PIPES])
-        return ends
+        if trace not in self._cycles:
+            if len(self._cycles) >= _TRACES_KEPT:
+                self._cycles.clear()
+            state = _State(self.costs, np.zeros((len(self.costs.flag), 1)))
+            self._run(state, trace)
+            self._cycles[trace] = np.maximum.reduce([state.pipes[pipe][:, 0] for pipe in PIPES])
+        return self._cycles[trace]
 
     def _run(self, state: _State, trace: Trace) -> None:
         for is_segment, group in itertools.groupby(trace, lambda event: isinstance(event, Segment)):

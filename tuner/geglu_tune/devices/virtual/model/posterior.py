@@ -12,6 +12,7 @@ import zlib
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
+from statistics import NormalDist
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,13 +52,11 @@ def draw_from_range(name: str, number: Number) -> Draws:
 
 
 def model_errors(profile: Profile) -> Draws:
-    """By what factor the model itself may be off, a draw each: normal in the logarithm, as `model_error` says."""
-    generator = np.random.default_rng(zlib.crc32(b"model_error"))
-    sides = generator.permutation(np.linspace(-1, 1, DRAWS))  # evenly, as there are few
-    from statistics import NormalDist
-
-    normal = np.array([NormalDist().inv_cdf((1 + side * (1 - 1 / DRAWS)) / 2) for side in sides])
-    return np.concatenate([[1.0], np.exp(profile["model_error"] * normal)])
+    """By what factor the model itself may be off, one a draw: normal in the logarithm, as the profile's model_error."""
+    evenly = (np.arange(DRAWS) + 0.5) / DRAWS  # few draws: better spread than drawn
+    normal = np.array([NormalDist().inv_cdf(share) for share in evenly])
+    shuffled: Draws = np.random.default_rng(zlib.crc32(b"model_error")).permutation(normal)
+    return np.exp(profile["model_error"] * shuffled)
 
 
 @cache

@@ -6,6 +6,7 @@ here have to be missed in one clear line.
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import signal
@@ -70,7 +71,8 @@ def documented(tmp_path_factory: pytest.TempPathFactory):
 def environment(documented: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("GEGLU_TUNE_DB", str(documented / "tunings.db"))
     monkeypatch.setenv("GEGLU_TUNE_TOKEN", TOKEN)
-    monkeypatch.setenv("TMPDIR", str(documented))  # has the locks of cards: no other test is waited for, or waits
+    for name in ("ASCEND_RT_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES"):
+        monkeypatch.setenv(name, str(os.getpid()))  # locks of its own: no other test is waited for, or waits
 
 
 def each_once() -> list[list[str]]:

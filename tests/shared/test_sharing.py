@@ -3,6 +3,8 @@
 import json
 import os
 import signal
+import subprocess
+import sys
 import threading
 import time
 
@@ -218,6 +220,22 @@ def test_a_storage_that_goes_away_ends_the_sweep_and_loses_nothing(impatient, tm
         with pytest.raises(GegluTuneError, match="every finished trial is in this machine's database"):
             sweep(store, shared, [WORKLOAD], listen=take_away)
         assert len(store.all_trials()) >= 7
+
+
+def test_a_relative_path_stands_for_one_file_and_what_a_kill_left_there_is_no_lock(tmp_path, monkeypatch):
+    """optuna#5921: its link of a relative path points nowhere, and was waited for for ever, without a word."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "runs").mkdir()
+    (tmp_path / "runs" / "x.journal.lock").symlink_to("runs/x.journal")
+    code = (
+        "import os\nfrom geglu_tune.sweep.shared.storage import open_storage\n"
+        "storage = open_storage('journal:runs/x.journal')\nos.chdir('/')\n"
+        "from optuna.study import StudyDirection\nstorage.create_new_study([StudyDirection.MINIMIZE], 'mine')\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+    (study,) = open_storage(f"journal:{tmp_path}/runs/x.journal").get_all_studies()
+    assert study.study_name == "mine"
+    assert [path.name for path in (tmp_path / "runs").iterdir()] == ["x.journal"]
 
 
 @pytest.mark.parametrize(

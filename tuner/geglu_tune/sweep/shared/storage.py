@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -9,7 +10,7 @@ from pathlib import Path
 
 import optuna
 from optuna.storages import BaseStorage, JournalStorage, RDBStorage, get_storage
-from optuna.storages.journal import JournalFileBackend
+from optuna.storages.journal import JournalFileBackend, JournalFileOpenLock
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError, IntegrityError, ProgrammingError, SQLAlchemyError
 from sqlalchemy.pool import NullPool
@@ -87,10 +88,15 @@ def _open_server(url: str) -> RDBStorage:
 
 
 def _open_journal(url: str) -> BaseStorage:
-    path = Path(url.removeprefix(JOURNAL)).expanduser()
-    if path.name in ("", ".", "..") or path.is_dir():
+    path = Path(os.path.realpath(Path(url.removeprefix(JOURNAL)).expanduser()))
+    if path.is_dir():
         raise UsageError(f"--storage {url} names no file: use such as {JOURNAL}/shared/sweep.journal")
     with reporting(url):
         if not path.parent.is_dir():
             raise UsageError(f"the folder of --storage {url} is missing: make {path.parent} first")
-        return get_storage(JournalStorage(JournalFileBackend(str(path))))
+        lock = Path(f"{path}.lock")
+        if lock.is_symlink() and not lock.exists():
+            # Optuna's link of a relative path, left by a process that was killed: it would be waited for for ever.
+            lock.unlink(missing_ok=True)
+        # Optuna takes a lock that has not changed for 30 s away; of a link it sees the age of what that points to.
+        return get_storage(JournalStorage(JournalFileBackend(str(path), JournalFileOpenLock(str(path)))))

@@ -15,7 +15,7 @@ import numpy as np
 
 from geglu_tune.devices.profiles import shipped_profile
 from geglu_tune.devices.virtual.compiler import POINTERS, compile_function
-from geglu_tune.devices.virtual.model.chip import L2, Chip, Launch
+from geglu_tune.devices.virtual.model.chip import Chip, Launch
 from geglu_tune.devices.virtual.model.cost import Cycles, Draw
 from geglu_tune.devices.virtual.model.program import Program
 from geglu_tune.devices.virtual.model.reader import read_program
@@ -23,7 +23,7 @@ from geglu_tune.devices.virtual.model.trace import Segment, Trace, Work
 from geglu_tune.devices.virtual.toolchain import find_toolchain
 from geglu_tune.errors import GegluTuneError
 from geglu_tune.runtime.heuristics import default_tiling
-from geglu_tune.tiling import Workload
+from geglu_tune.tiling import L2, Workload
 
 if sys.version_info >= (3, 11):
     import tomllib

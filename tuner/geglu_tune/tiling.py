@@ -11,6 +11,7 @@ from geglu_kernels.specs import KERNELS
 
 __all__ = [
     "BLOCK_STEP",
+    "L2",
     "LONGEST_US",
     "MAX_ELEMENTS",
     "SHORTEST_US",
@@ -61,6 +62,17 @@ class Status(str, Enum):
     BAD_TIME = "bad_time"
     """The clock gave what is no time: infinite, NaN, zero or negative."""
     PRUNED = "pruned"
+
+
+class L2(str, Enum):
+    """What L2 holds when a kernel begins."""
+
+    COLD = "cold"
+    """Clean lines of other data: what is written finds room, what is read comes from memory."""
+    DIRTY = "dirty"
+    """Written lines of other data, which have to go to memory first: what a loop over one kernel leaves."""
+    WARM = "warm"
+    """What the kernel before has written, which is read here: as far as it fits; what does not is as if dirty."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,10 +12,10 @@ from geglu_kernels.specs import KERNELS, LOOP_ORDERS
 from geglu_tune.boundary.asked import parse_dtype, parse_kernel, parse_shape
 from geglu_tune.boundary.files import write_whole
 from geglu_tune.boundary.packages import need
-from geglu_tune.cli.options import DebugOption, ExitStatus, JsonOption
+from geglu_tune.cli.options import DebugOption, ExitStatus, JsonOption, L2Option
 from geglu_tune.cli.say import say
 from geglu_tune.errors import UsageError
-from geglu_tune.tiling import Device, Workload
+from geglu_tune.tiling import L2, Device, Workload
 
 if TYPE_CHECKING:
     from geglu_tune.devices.virtual.explain.explanation import Explanation, Refusal
@@ -37,6 +37,7 @@ def explain(
     loop_order: Annotated[str, typer.Option(help="strided or contiguous.")] = LOOP_ORDERS[0],
     no_multibuffer: Annotated[bool, typer.Option("--no-multibuffer", help="One buffer a tile.")] = False,
     device: Annotated[str, typer.Option(help="auto or virtual:Ascend910B4.")] = "auto",
+    l2: L2Option = L2.WARM,
     trace: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write a Chrome trace; ui.perfetto.dev opens it.")
     ] = None,
@@ -67,7 +68,7 @@ def explain(
         loop_order=loop_order,
     )
     with Console(stderr=True).status("compiling"):
-        found = explaining.explain(target.soc, workload, tiling)
+        found = explaining.explain(target.soc, workload, tiling, l2)
         largest = explaining.largest_block(found) if isinstance(found, explaining.Refusal) else None
     if isinstance(found, explaining.Refusal):
         _print_refusal(found, largest, as_json)

@@ -101,14 +101,12 @@ def _what_fits(refusal: Refusal, largest: int | None) -> str:
 def _times(explanation: Explanation) -> Iterator[str]:
     asked, default, ratio = explanation.asked, explanation.default, explanation.ratio
     slower, draws = explanation.slower_draws
-    yield f"  {'':28}{'nominal':>11}   10-90% of {asked.seconds.size - 1} draws"
+    yield f"  {'':28}{'median':>11}   10-90% of {asked.draws.size} draws"
     yield _time(f"BLOCK_SIZE {asked.tiling.block_size}", spread_of(asked))
     if isinstance(default, Analysis) and default is not asked and ratio:
         yield _time(f"default, BLOCK_SIZE {default.tiling.block_size}", spread_of(default))
         between = f"{ratio.low:.3f} - {ratio.high:.3f}; slower in {slower} of {draws}"
         yield f"  {'ratio':28}{ratio.nominal:>11.3f}   {between}"
-    if not spread_of(asked).low <= asked.seconds[0] <= spread_of(asked).high:
-        yield "  Nominal lies outside where the profile's ranges reach further to one side."
 
 
 def _time(name: str, spread: Spread) -> str:

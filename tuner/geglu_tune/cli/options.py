@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from geglu_tune import paths
+from geglu_tune.tiling import L2
 
 
 class Format(str, Enum):
@@ -35,6 +36,14 @@ DbOption = Annotated[
     typer.Option("--db", metavar="PATH", help="Database file. (default: $GEGLU_TUNE_DB, or the user's data folder)"),
 ]
 DebugOption = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
+L2Option = Annotated[
+    L2,
+    typer.Option(
+        "--l2",
+        help="What a virtual L2 holds before: what the kernel before wrote (warm), written lines of other data, "
+        "as in a loop over one kernel (dirty), or clean ones (cold).",
+    ),
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document to stdout.")]
 
 

@@ -13,11 +13,11 @@ from geglu_kernels.specs import DEFAULT_KERNELS, KERNELS
 from geglu_tune.boundary import models
 from geglu_tune.boundary.asked import parse_dtype, parse_kernel, parse_model, parse_shape
 from geglu_tune.cli import options
-from geglu_tune.cli.options import DbOption, DebugOption, ExitStatus, Format, JsonOption
+from geglu_tune.cli.options import DbOption, DebugOption, ExitStatus, Format, JsonOption, L2Option
 from geglu_tune.cli.say import say
 from geglu_tune.errors import UsageError
 from geglu_tune.search.policy import POLICY
-from geglu_tune.tiling import Source, Tiling, Workload
+from geglu_tune.tiling import L2, Source, Tiling, Workload
 
 if TYPE_CHECKING:
     from geglu_tune.devices.protocol import Runner
@@ -43,6 +43,7 @@ def sweep(
     device: Annotated[
         str, typer.Option(help="auto, virtual:Ascend910B4, npu:0 or cuda:0; or several equal ones: npu:0,npu:1.")
     ] = "auto",
+    l2: L2Option = L2.WARM,
     trials: Annotated[int, typer.Option(min=1, help="Tilings tried a study, at most.")] = POLICY.trials,
     time_budget: Annotated[
         float | None, typer.Option(min=1, metavar="SECONDS", help="Stop after so many seconds; go on later.")
@@ -99,7 +100,7 @@ def sweep(
     form = Format.JSON if as_json else Format.TABLE
     groups = len({(workload.kernel, workload.dtype) for workload in workloads})
     with ExitStack() as stack:
-        runners = [stack.enter_context(closing(runner)) for runner in devices.open_runners(device, jobs, groups)]
+        runners = [stack.enter_context(closing(runner)) for runner in devices.open_runners(device, jobs, groups, l2)]
         runner = runners[0]
         if storage and not plan:
             runners = [

@@ -9,14 +9,14 @@ from pathlib import Path
 from geglu_tune.devices.protocol import Runner
 from geglu_tune.errors import UsageError
 from geglu_tune.runtime.socs import DEFAULT_SOC
-from geglu_tune.tiling import Source
+from geglu_tune.tiling import L2, Source
 
 _DEVICE_FILES = {"npu": "davinci[0-9]*", "cuda": "nvidia[0-9]*"}
 """What the drivers put in /dev, a file for each card."""
 _NEEDS = {"npu": "torch_npu", "cuda": "torch"}
 
 
-def open_runners(specs: str, jobs: int, groups: int = 1) -> list[Runner]:
+def open_runners(specs: str, jobs: int, groups: int = 1, l2: L2 = L2.WARM) -> list[Runner]:
     """Open devices of one kind that are equal, named with commas between; virtual ones share the worker processes.
 
     Where one virtual device is named, and the studies are of several groups that do not depend on each other, it is
@@ -31,7 +31,7 @@ def open_runners(specs: str, jobs: int, groups: int = 1) -> list[Runner]:
     runners: list[Runner] = []
     try:
         for name in names:
-            runners.append(open_runner(name, max(1, jobs // len(names))))
+            runners.append(open_runner(name, max(1, jobs // len(names)), l2))
             _check_equal(runners[0], runners[-1], names[0], name)
         if len(names) == 1 and runners[0].source is Source.VIRTUAL:
             runners += _twins(runners[0], min(jobs, groups) - 1)
@@ -48,7 +48,7 @@ def _twins(runner: Runner, count: int) -> list[Runner]:
 
     if not isinstance(runner, VirtualRunner):
         return []
-    return [VirtualRunner(runner.device.soc, 0, runner.workers) for _ in range(count)]
+    return [VirtualRunner(runner.device.soc, 0, runner.workers, runner.l2) for _ in range(count)]
 
 
 def _check_equal(first: Runner, other: Runner, first_name: str, name: str) -> None:
@@ -63,8 +63,8 @@ def _check_equal(first: Runner, other: Runner, first_name: str, name: str) -> No
             )
 
 
-def open_runner(spec: str, jobs: int) -> Runner:
-    """Open a device; a virtual one with `jobs` worker processes.
+def open_runner(spec: str, jobs: int, l2: L2 = L2.WARM) -> Runner:
+    """Open a device; a virtual one with `jobs` worker processes, whose L2 holds what `l2` says.
 
     Raises UsageError as resolve does and for a device that is not there, GegluTuneError where the compilers are missing
     or the device cannot be used.
@@ -73,7 +73,11 @@ def open_runner(spec: str, jobs: int) -> Runner:
     if kind == "virtual":
         from geglu_tune.devices.virtual.runner import VirtualRunner
 
-        return VirtualRunner(name, jobs)
+        return VirtualRunner(name, jobs, l2=l2)
+    if l2 is not L2.WARM:
+        raise UsageError(
+            f"--l2 {l2.value} goes with a virtual device: what the L2 of {spec} holds is measured as it is"
+        )
     from geglu_tune.devices.measured.runner import open_card
 
     return open_card(kind, int(name))

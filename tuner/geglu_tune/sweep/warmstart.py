@@ -63,7 +63,7 @@ class WarmStart:
             return []
         given = [tilings.index(default)] if default in fit else []
         seconds = virtual.under_draws(workload, tilings)
-        return [tilings[row] for row in cover(seconds[:, 1:], given, HINTS)]
+        return [tilings[row] for row in cover(seconds.reshape(len(tilings), -1), given, HINTS)]
 
     def close(self) -> None:
         if self._virtual is not None:

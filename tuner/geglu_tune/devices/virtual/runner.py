@@ -21,13 +21,13 @@ from geglu_tune.devices.virtual import model
 from geglu_tune.devices.virtual.cache import REMEMBERED, cached_compile, program_hash
 from geglu_tune.devices.virtual.checking.correctness import check_program
 from geglu_tune.devices.virtual.compiler import COMPILE_TIMEOUT_S, Request
-from geglu_tune.devices.virtual.model.chip import L2, Chip, Launch
+from geglu_tune.devices.virtual.model.chip import Chip, Launch
 from geglu_tune.devices.virtual.model.posterior import model_errors
 from geglu_tune.devices.virtual.model.program import Program
 from geglu_tune.devices.virtual.regret import least_regret
 from geglu_tune.devices.virtual.toolchain import find_toolchain
 from geglu_tune.devices.virtual.workers import LOST, Workers
-from geglu_tune.tiling import Choice, Margin, Measurement, Source, Status, Tiling, Workload
+from geglu_tune.tiling import L2, Choice, Margin, Measurement, Source, Status, Tiling, Workload
 
 TRIAL_TIMEOUT_S = 3 * COMPILE_TIMEOUT_S
 """A trial lowers, compiles and times; only the compiler in the middle is known to hang, and has its own limit."""

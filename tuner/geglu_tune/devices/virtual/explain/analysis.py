@@ -16,12 +16,13 @@ from geglu_tune.devices.profiles import Profile
 from geglu_tune.devices.virtual.explain.listing import Instruction, Listed, list_core
 from geglu_tune.devices.virtual.explain.timeline import ALL, Activity, Turn, critical_turn, run_core, stretch
 from geglu_tune.devices.virtual.explain.ubmap import UbMap, map_ub
-from geglu_tune.devices.virtual.model.chip import L2, Chip, Launch, Transfers, transfers_of
+from geglu_tune.devices.virtual.model.chip import Chip, Launch, Transfers, transfers_of
 from geglu_tune.devices.virtual.model.core import PIPES, Core
 from geglu_tune.devices.virtual.model.cost import CostModel, Cycles
+from geglu_tune.devices.virtual.model.posterior import model_errors
 from geglu_tune.devices.virtual.model.program import Program
 from geglu_tune.devices.virtual.model.trace import Trace, Work, traffic_of
-from geglu_tune.tiling import Tiling, Workload
+from geglu_tune.tiling import L2, Tiling, Workload
 
 RUN_TILES = 48
 """Tiles after which the pipes have long fallen into step; what is between is stretched to the real number."""
@@ -120,8 +121,17 @@ class Analysis:
 
     @cached_property
     def seconds(self) -> Cycles:
-        """The launch's time under the profile's values, then under every draw."""
+        """The launch's time under the middle of every number, by which all is taken apart, then under every draw."""
         return self.chip.seconds(self.launch, self.l2)
+
+    @cached_property
+    def draws(self) -> Cycles:
+        """The launch's time under every draw, the model's own error with it; shape (draws,). The time is the median."""
+        return self.seconds[1:] * model_errors(self.profile)
+
+    @property
+    def time_s(self) -> float:
+        return float(np.median(self.draws))
 
     @cached_property
     def launch(self) -> Launch:

@@ -16,7 +16,7 @@ from geglu_tune.devices.virtual.compiler import Request
 from geglu_tune.devices.virtual.explain.analysis import Analysis
 from geglu_tune.errors import GegluTuneError, UsageError
 from geglu_tune.runtime.heuristics import default_tiling
-from geglu_tune.tiling import BLOCK_STEP, Device, Status, Tiling, Workload
+from geglu_tune.tiling import BLOCK_STEP, L2, Device, Status, Tiling, Workload
 
 _NEED = re.compile(r"needs (\d+) bits of UB, (\d+) are there")
 _FP32_BYTES = 4
@@ -60,14 +60,14 @@ class Explanation:
         """Time as a multiple of the default's, the two compared draw by draw."""
         if isinstance(self.default, Refusal):
             return None
-        return _spread(self.asked.seconds / self.default.seconds)
+        return _spread(self.asked.draws / self.default.draws)
 
     @cached_property
     def slower_draws(self) -> tuple[int, int]:
         """In how many draws it is slower than the default, of how many."""
         if isinstance(self.default, Refusal):
             return 0, 0
-        slower = self.asked.seconds[1:] > self.default.seconds[1:]
+        slower = self.asked.draws > self.default.draws
         return int(slower.sum()), slower.size
 
 
@@ -88,7 +88,7 @@ def tiling_of(
     return Tiling(block, programs or every, multibuffer, form or default.form, loop_order)
 
 
-def explain(soc: str, workload: Workload, tiling: Tiling) -> Explanation | Refusal:
+def explain(soc: str, workload: Workload, tiling: Tiling, l2: L2 = L2.WARM) -> Explanation | Refusal:
     """Compile and analyse a tiling and the default one.
 
     Raises UsageError for a tiling that cannot be launched, GegluTuneError where the compiler fails for another reason
@@ -96,11 +96,11 @@ def explain(soc: str, workload: Workload, tiling: Tiling) -> Explanation | Refus
     """
     profile = find_profile(soc)
     _check(workload, tiling, profile)
-    asked = _analyse(profile, workload, tiling)
+    asked = _analyse(profile, workload, tiling, l2)
     if isinstance(asked, Refusal):
         return asked
     default = default_tiling(workload, profile.device)
-    return Explanation(asked, asked if tiling == default else _analyse(profile, workload, default))
+    return Explanation(asked, asked if tiling == default else _analyse(profile, workload, default, l2))
 
 
 def largest_block(refusal: Refusal) -> int | None:
@@ -132,12 +132,12 @@ def _fitting(refusal: Refusal) -> int:
 
 def spread_of(analysis: Analysis) -> Spread:
     """Seconds of the launch."""
-    return _spread(analysis.seconds)
+    return _spread(analysis.draws)
 
 
-def _spread(values: np.ndarray) -> Spread:
-    low, high = np.percentile(values[1:], _INTERVAL)
-    return Spread(float(values[0]), float(low), float(high))
+def _spread(draws: np.ndarray) -> Spread:
+    low, middle, high = np.percentile(draws, (_INTERVAL[0], 50, _INTERVAL[1]))
+    return Spread(float(middle), float(low), float(high))
 
 
 def _check(workload: Workload, tiling: Tiling, profile: Profile) -> None:
@@ -156,10 +156,10 @@ def _check(workload: Workload, tiling: Tiling, profile: Profile) -> None:
         )
 
 
-def _analyse(profile: Profile, workload: Workload, tiling: Tiling) -> Analysis | Refusal:
+def _analyse(profile: Profile, workload: Workload, tiling: Tiling, l2: L2 = L2.WARM) -> Analysis | Refusal:
     compiled = cached_compile(Request.of(workload, tiling, profile.device.soc))
     if compiled.program is not None:
-        return Analysis(profile, workload, tiling, compiled.program, compiled.notes)
+        return Analysis(profile, workload, tiling, compiled.program, compiled.notes, l2)
     if compiled.status not in (Status.UB_OVERFLOW, Status.COMPILE_FAILED):
         raise GegluTuneError(f"{compiled.reason}; try again, or another BLOCK_SIZE")
     need = _NEED.search(compiled.reason)

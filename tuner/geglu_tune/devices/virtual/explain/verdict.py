@@ -34,15 +34,15 @@ def verdict(explanation: Explanation) -> str:
     """A few sentences: how much slower or faster than the default, what binds, and where that comes from."""
     asked, default = explanation.asked, explanation.default
     it = _Side("this one", "this one's", asked)
-    time = format_seconds(float(asked.seconds[0]))
+    time = format_seconds(asked.time_s)
     if isinstance(default, Refusal):
         name = f"{describe(asked.tiling, default.tiling)} takes {time}; there is no default to compare with"
         reason = f"The default, BLOCK_SIZE {default.tiling.block_size}, does not compile: {default.reason}"
         return _sentences(f"{name}: it is bound by {bound_by(asked)}", reason, _own_cause(it))
     if asked is default:
         return _sentences(f"The default tiling takes {time}: it is bound by {bound_by(asked)}", _own_cause(it))
-    change = float(asked.seconds[0] / default.seconds[0]) - 1
-    against = f"({time} against {format_seconds(float(default.seconds[0]))})"
+    change = asked.time_s / default.time_s - 1
+    against = f"({time} against {format_seconds(default.time_s)})"
     other = _Side("the default", "the default's", default)
     first = (
         f"{describe(asked.tiling, default.tiling)} takes {_than(change)} the default {against}: {_bounds(it, other)}"

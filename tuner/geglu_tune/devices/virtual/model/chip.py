@@ -16,7 +16,6 @@ import math
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from enum import Enum
 from functools import cached_property
 from typing import Any, NamedTuple, TypeAlias
 
@@ -29,6 +28,7 @@ from geglu_tune.devices.virtual.model.cost import CostModel, Cycles, Draw
 from geglu_tune.devices.virtual.model.interpret import tensor
 from geglu_tune.devices.virtual.model.program import BITS, Program
 from geglu_tune.devices.virtual.model.trace import Trace, trace_core, traffic_of
+from geglu_tune.tiling import L2
 
 _TRACED_ONE_BY_ONE = 512
 """Programs whose control depends on data are traced each by itself, up to so many."""
@@ -164,17 +164,6 @@ class Phase(NamedTuple):
         apart = np.maximum(self.core, self.memory)
         longer: Cycles = apart + in_step * np.maximum(self.in_step - apart, 0.0)
         return longer
-
-
-class L2(str, Enum):
-    """What L2 holds when a launch begins."""
-
-    COLD = "cold"
-    """Clean lines of other data: what is written finds room, what is read comes from memory."""
-    DIRTY = "dirty"
-    """Written lines of other data, which have to go to memory first: what a loop over one kernel leaves."""
-    WARM = "warm"
-    """What the kernel before has written, which is read here: as far as it fits; what does not is as if dirty."""
 
 
 class Transfers(NamedTuple):

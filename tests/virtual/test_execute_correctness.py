@@ -10,7 +10,7 @@ from geglu_kernels.specs import FAMILIES, KERNELS, LOOP_ORDERS
 from geglu_tune.devices.virtual.checking.correctness import check_program
 from geglu_tune.devices.virtual.checking.execute import execute
 from geglu_tune.devices.virtual.compiler import compile_kernel
-from geglu_tune.devices.virtual.model.interpret import numpy_dtype
+from geglu_tune.devices.virtual.model.scalars import numpy_dtype
 from virtual import mutants
 from virtual.programs import FORWARD, program
 

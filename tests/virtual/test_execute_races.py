@@ -18,13 +18,13 @@ def read(pipe, *spans):
 
 @pytest.fixture
 def order():
-    return PipeOrder()
+    return PipeOrder(ub_bytes=2048)
 
 
 def test_pipes_that_never_meet_race_on_the_bytes_they_share(order):
     assert order.issue(write("MTE2", (0, 100))) is None
     race = order.issue(read("V", (96, 200)))
-    assert (race.earlier.pipe, race.later.pipe, race.span) == ("MTE2", "V", (96, 100))
+    assert (race.pipe, race.op, race.span) == ("MTE2", "MTE2 write", (96, 100))
 
 
 @pytest.mark.parametrize("later", [read("V", ELSEWHERE), read("V", (64, 128))])

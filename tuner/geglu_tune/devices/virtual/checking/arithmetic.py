@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from geglu_tune.devices.virtual.model.interpret import numpy_dtype
 from geglu_tune.devices.virtual.model.library import Routine
 from geglu_tune.devices.virtual.model.program import UnknownOperationError
+from geglu_tune.devices.virtual.model.scalars import numpy_dtype
 
 Values = NDArray[Any]
 

@@ -7,8 +7,8 @@ import numpy as np
 from geglu_kernels.reference import check
 from geglu_kernels.specs import KERNELS
 from geglu_tune.devices.virtual.checking.execute import Tensor, execute
-from geglu_tune.devices.virtual.model.interpret import numpy_dtype
 from geglu_tune.devices.virtual.model.program import Program
+from geglu_tune.devices.virtual.model.scalars import numpy_dtype
 
 _SPECIAL = (0.0, -0.0, 4.9, -4.9, 10.0, -10.0, np.nan)
 _INFINITE = (np.inf, -np.inf)

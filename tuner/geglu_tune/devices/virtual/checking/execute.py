@@ -18,9 +18,10 @@ from numpy.typing import NDArray
 from geglu_tune.devices.virtual.checking.arithmetic import compute
 from geglu_tune.devices.virtual.checking.races import Instruction, PipeOrder, Span
 from geglu_tune.devices.virtual.model.instructions import Operands, operands_of
-from geglu_tune.devices.virtual.model.interpret import Memory, interpret, numpy_dtype, tensor
+from geglu_tune.devices.virtual.model.interpret import Memory, interpret, tensor
 from geglu_tune.devices.virtual.model.library import Routine, routine
 from geglu_tune.devices.virtual.model.program import BITS, Call, Flag, Program, UnknownOperationError
+from geglu_tune.devices.virtual.model.scalars import numpy_dtype
 
 Tensor: TypeAlias = NDArray[Any]
 
@@ -46,6 +47,7 @@ class FaultKind(str, Enum):
     UNWRITTEN_OUTPUT = "unwritten output"
     RACE = "race"
     EVENT = "event"
+    SIZES = "sizes"
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,15 +71,16 @@ def execute(
         grid: one to three extents.
         arguments: by name, in the order of the kernel's arguments: tensors as one-dimensional arrays (bf16 is
             ml_dtypes.bfloat16), and numbers.
-        outputs: names of the tensors that must be written in full, and alone may be; they are filled with NaN first.
+        outputs: names of the tensors that must be written in full, and alone may be; they are filled with NaN first
+            (integers with -1).
             Where there are none, any tensor may be written, in part.
 
     A fault that many tiles or programs show is listed once, where it shows first. Raises UnknownOperationError naming
     an instruction that cannot be computed.
     """
-    memory = _GlobalMemory(arguments, outputs)
+    memory = _GlobalMemory(program, arguments, outputs)
     extents = (*grid, 1, 1)[:3]
-    values = [*memory.values(program), *extents]
+    values = [*memory.values, *extents]
     faults: dict[object, Fault] = {}
     with np.errstate(all="ignore"):
         for index in range(int(np.prod(extents))):
@@ -94,21 +97,26 @@ def execute(
 class _GlobalMemory:
     """The tensors by number, and which output elements have been written."""
 
-    def __init__(self, arguments: Mapping[str, Tensor | float], outputs: Sequence[str]) -> None:
-        self._arguments = arguments
-        self.names = [name for name, value in arguments.items() if isinstance(value, np.ndarray)]
-        self.tensors = [value for value in arguments.values() if isinstance(value, np.ndarray)]
-        self.written = {name: np.zeros(arguments[name].size, np.bool_) for name in outputs}  # type: ignore[union-attr]
-        for name in outputs:
-            arguments[name].fill(np.nan)  # type: ignore[union-attr]
-
-    def values(self, program: Program) -> list[Any]:
+    def __init__(self, program: Program, arguments: Mapping[str, Tensor | float], outputs: Sequence[str]) -> None:
+        self.names: list[str] = []
+        self.tensors: list[Tensor] = []
+        self.values: list[Any] = []
         """What the program takes for each of its arguments but the grid."""
-        numbers = iter(range(len(self.tensors)))
-        return [
-            tensor(next(numbers), value.size, argument.dtype) if isinstance(value, np.ndarray) else value
-            for value, argument in zip(self._arguments.values(), program.arguments, strict=False)
-        ]
+        self.written: dict[str, NDArray[np.bool_]] = {}
+        for (name, value), argument in zip(arguments.items(), program.arguments[:-3], strict=True):
+            if isinstance(value, np.ndarray) != bool(argument.dtype):
+                raise ValueError(f"{name} is {'' if argument.dtype else 'no '}tensor of the program")
+            if not isinstance(value, np.ndarray):
+                self.values.append(value)
+                continue
+            if value.itemsize * 8 != BITS[argument.dtype]:
+                raise ValueError(f"{name} holds {value.dtype}, and the program takes {argument.dtype}")
+            self.values.append(tensor(len(self.tensors), value.size, argument.dtype))
+            self.names.append(name)
+            self.tensors.append(value.view(numpy_dtype(argument.dtype)))
+            if name in outputs:
+                self.written[name] = np.zeros(value.size, np.bool_)
+                value.view(np.uint8).fill(_POISON)
 
     def may_write(self, number: int) -> bool:
         return not self.written or self.names[number] in self.written
@@ -129,7 +137,7 @@ class _Core:
         self._ub = np.full(ub_bytes, _POISON, np.uint8)
         self._written = np.zeros(ub_bytes, np.bool_)
         self._known_written: set[Span] = set()
-        self._order = PipeOrder()
+        self._order = PipeOrder(ub_bytes)
         self._faults = faults
 
     def scalar(self) -> None: ...
@@ -157,12 +165,14 @@ class _Core:
             self._fault(FaultKind.EVENT, (setter, waiter, event), text)
 
     def load(self, memory: Memory, index: Any) -> Any:
-        one = memory._replace(offset=int(index), sizes=(1,), strides=(1,))
+        if not memory.in_ub and 0 <= index < memory.limit:
+            return self._memory.tensors[memory.base][index].item()
+        one = memory._replace(offset=index, sizes=(1,), strides=(1,))
         values = self._read("the scalar unit", "S", "load", one) if memory.in_ub else self._outside("load", "load", one)
         return values[0].item() if values is not None and values.size else 0
 
     def store(self, value: Any, memory: Memory, index: Any) -> None:
-        one = memory._replace(offset=int(index), sizes=(1,), strides=(1,))
+        one = memory._replace(offset=index, sizes=(1,), strides=(1,))
         if memory.in_ub:
             spans = self._spans("the scalar unit", "S", "store", one)
             if spans is not None:
@@ -236,7 +246,11 @@ class _Core:
             return
         self._touch(call, "V", op, tuple(span for spans in reads for span in spans), writes)
         values = [self._get(each) if isinstance(each, Memory) else each for each in read]
-        self._put(target, compute(called, call.name, values, target.sizes, operands.rest))
+        try:
+            self._put(target, compute(called, call.name, values, target.sizes, operands.rest))
+        except ValueError:  # NumPy cannot broadcast them
+            sizes = [memory.sizes for memory in (*sources, target) if isinstance(memory, Memory)]
+            self._fault(FaultKind.SIZES, call, f"{op} has operands of sizes {' and '.join(map(str, sizes))}")
 
     def _read(self, call: object, pipe: str, op: str, memory: Memory) -> Tensor | None:
         spans = self._spans(call, pipe, op, memory)
@@ -247,19 +261,14 @@ class _Core:
 
     def _get(self, memory: Memory) -> Tensor:
         if memory.dtype == "i1":
-            first = memory.base * 8 + memory.offset
-            bits = np.unpackbits(self._ub[first // 8 : -(-(first + memory.elements) // 8)], bitorder="little")
-            return bits[first % 8 :][: memory.elements].astype(np.bool_).reshape(memory.sizes)
+            return _strided(np.unpackbits(self._ub[_bytes_up_to(memory)], bitorder="little"), memory)
         return _strided(self._ub[memory.base :], memory)
 
     def _put(self, memory: Memory, values: Any) -> None:
         if memory.dtype == "i1":
-            first = memory.base * 8 + memory.offset
-            window = slice(first // 8, -(-(first + memory.elements) // 8))
+            window = _bytes_up_to(memory)
             bits = np.unpackbits(self._ub[window], bitorder="little")
-            bits[first % 8 :][: memory.elements] = np.broadcast_to(np.asarray(values, np.bool_), memory.sizes).reshape(
-                -1
-            )
+            _strided(bits, memory)[...] = values
             self._ub[window] = np.packbits(bits, bitorder="little")
             return
         np.copyto(_strided(self._ub[memory.base :], memory), values, casting="unsafe")
@@ -332,9 +341,9 @@ class _Core:
                 self._check_written(call, op, low, high)
         race = self._order.issue(Instruction(pipe, op, reads, writes))
         if race is not None:
-            (low, high), earlier = race.span, race.earlier
-            text = f"{earlier.pipe} ({earlier.op}) and {pipe} ({op}) touch UB bytes {low}..{high} in no order"
-            self._fault(FaultKind.RACE, (call, earlier.op), text)
+            low, high = race.span
+            text = f"{race.pipe} ({race.op}) and {pipe} ({op}) touch UB bytes {low}..{high} in no order"
+            self._fault(FaultKind.RACE, (call, race.op), text)
         for low, high in writes:
             if op in _IN_ORDER and any(_clobbers((low, high), span) for span in reads):
                 text = f"{op} writes UB bytes {low}..{high} over a source that it still reads"
@@ -369,20 +378,28 @@ def _strided(data: Tensor, memory: Memory, dtype: Any = None) -> Tensor:
     return view
 
 
+def _bytes_up_to(memory: Memory) -> slice:
+    """The UB bytes from a buffer of bits on to the last of the elements."""
+    last = memory.offset + sum((size - 1) * stride for size, stride in zip(memory.sizes, memory.strides, strict=True))
+    return slice(memory.base, memory.base + last // 8 + 1)
+
+
 def _runs_of(memory: Memory) -> list[Span]:
     """First byte and the one after the last of each run of contiguous elements."""
     bits, run, place = BITS[memory.dtype], 1, len(memory.sizes)
     while place and (memory.sizes[place - 1] == 1 or memory.strides[place - 1] == run):
         place -= 1
         run *= memory.sizes[place]
+    if not place:
+        return [(memory.base + memory.offset * bits // 8, memory.base - (-(memory.offset + run) * bits // 8))]
     starts = np.zeros(1, np.int64)
     for size, stride in zip(memory.sizes[:place], memory.strides[:place], strict=True):
         starts = (starts[:, None] + np.arange(size) * stride).reshape(-1)
     firsts = (memory.offset + starts) * bits // 8 + memory.base
-    length = -(-run * bits // 8)
+    ends = -(-(memory.offset + starts + run) * bits // 8) + memory.base
     if len(firsts) > _RUNS:
-        return [(int(firsts.min()), int(firsts.max()) + length)]
-    return [(int(first), int(first) + length) for first in firsts]
+        return [(int(firsts.min()), int(ends.max()))]
+    return list(zip(firsts.tolist(), ends.tolist(), strict=True))
 
 
 def _clobbers(target: Span, source: Span) -> bool:

@@ -13,7 +13,11 @@ over what an earlier instruction of the same pipe only reads is safe, since that
 from __future__ import annotations
 
 from collections import defaultdict, deque
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
 
 PIPES = ("S", "V", "MTE2", "MTE3")
 
@@ -22,6 +26,10 @@ Span: TypeAlias = "tuple[int, int]"
 
 _Progress: TypeAlias = "dict[str, int]"
 """How many instructions of each pipe are sure to be finished."""
+
+_Numbers: TypeAlias = "NDArray[np.int32]"
+"""Of every UB byte, the number of the last instruction that touched it, counted from 1: where that one is over, those
+before it are."""
 
 
 class Instruction(NamedTuple):
@@ -33,15 +41,12 @@ class Instruction(NamedTuple):
     writes: tuple[Span, ...]
 
 
-_Bytes: TypeAlias = "tuple[tuple[Span, ...], tuple[Span, ...]]"
-"""What is read and what is written."""
-
-
 class Race(NamedTuple):
-    """Two instructions that no synchronisation orders, and the bytes that both touch."""
+    """An instruction, an earlier one that no synchronisation orders before it, and the bytes that both touch."""
 
-    earlier: Instruction
-    later: Instruction
+    pipe: str
+    op: str
+    """Of the earlier one."""
     span: Span
 
 
@@ -52,9 +57,11 @@ class PipeOrder:
     sets the event of the next tile's operand before the vector pipe has waited for the last one's.
     """
 
-    def __init__(self) -> None:
-        self._issued: dict[str, dict[_Bytes, tuple[int, Instruction]]] = {pipe: {} for pipe in PIPES}
-        """The last instruction on the same bytes, with its number: where that is over, those before it are."""
+    def __init__(self, ub_bytes: int) -> None:
+        self._written: dict[str, _Numbers] = {pipe: np.zeros(ub_bytes, np.int32) for pipe in PIPES}
+        self._read: dict[str, _Numbers] = {pipe: np.zeros(ub_bytes, np.int32) for pipe in PIPES}
+        self._ops: dict[str, list[str]] = {pipe: [""] for pipe in PIPES}
+        """Of a pipe's instructions by number."""
         self._count = dict.fromkeys(PIPES, 0)
         self._finished: dict[str, _Progress] = {pipe: dict.fromkeys(PIPES, 0) for pipe in PIPES}
         """Of every pipe's instructions, those that are over before this pipe's next one starts."""
@@ -62,19 +69,32 @@ class PipeOrder:
 
     def issue(self, later: Instruction) -> Race | None:
         """Append an instruction to its pipe, and say with which unfinished one it races, if any."""
-        race = None
-        for pipe, finished in self._finished[later.pipe].items():
-            for number, earlier in reversed(self._issued[pipe].values()):
-                if race is not None or number < finished:
-                    break
-                race = _meet(earlier, later)
+        race = next(self._races(later), None)
         if later.pipe != "S" or later.writes:  # the scalar unit waits for what it reads
-            touched = (later.reads, later.writes)
-            self._issued[later.pipe].pop(touched, None)
-            self._issued[later.pipe][touched] = (self._count[later.pipe], later)
             self._count[later.pipe] += 1
+            number = self._count[later.pipe]
+            self._ops[later.pipe].append(later.op)
+            for spans, numbers in ((later.reads, self._read), (later.writes, self._written)):
+                for low, high in spans:
+                    numbers[later.pipe][low:high] = number
         self._finished["S"]["S"] = self._count["S"]  # it does one thing after another
         return race
+
+    def _races(self, later: Instruction) -> Iterator[Race]:
+        for pipe, finished in self._finished[later.pipe].items():
+            if finished == self._count[pipe]:
+                continue
+            yield from self._meets(pipe, finished, self._written[pipe], (*later.writes, *later.reads))
+            if pipe != later.pipe:
+                yield from self._meets(pipe, finished, self._read[pipe], later.writes)
+
+    def _meets(self, pipe: str, finished: int, numbers: _Numbers, spans: Iterable[Span]) -> Iterator[Race]:
+        """Where an unfinished instruction of the pipe, the last of them, touched some of these bytes."""
+        for low, high in spans:
+            newest = int(numbers[low:high].max(initial=0))
+            if newest > finished:
+                places = np.flatnonzero(numbers[low:high] == newest)
+                yield Race(pipe, self._ops[pipe][newest], (low + int(places[0]), low + int(places[-1]) + 1))
 
     def set_flag(self, setter: str, waiter: str, event: int) -> None:
         progress = dict(self._finished[setter])
@@ -104,18 +124,3 @@ class PipeOrder:
     def still_set(self) -> list[tuple[str, str, int]]:
         """Events that were set more often than waited for: setter, waiter, number."""
         return [key for key, queue in self._raised.items() if queue]
-
-
-def _meet(earlier: Instruction, later: Instruction) -> Race | None:
-    spans = _common(earlier.writes, later.writes) or _common(earlier.writes, later.reads)
-    if spans is None and earlier.pipe != later.pipe:
-        spans = _common(earlier.reads, later.writes)
-    return None if spans is None else Race(earlier, later, spans)
-
-
-def _common(first: tuple[Span, ...], second: tuple[Span, ...]) -> Span | None:
-    for low, high in first:
-        for other_low, other_high in second:
-            if low < other_high and other_low < high:
-                return max(low, other_low), min(high, other_high)
-    return None

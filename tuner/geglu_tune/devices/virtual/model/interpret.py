@@ -5,10 +5,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Sequence
-from functools import cache
 from typing import Any, NamedTuple, Protocol
-
-import numpy as np
 
 from geglu_tune.devices.virtual.model.program import (
     Barrier,
@@ -29,6 +26,7 @@ from geglu_tune.devices.virtual.model.program import (
     Store,
     View,
 )
+from geglu_tune.devices.virtual.model.scalars import scalar_operation
 
 
 class Memory(NamedTuple):
@@ -134,103 +132,6 @@ def interpret(program: Program, arguments: Sequence[Any], index: int, observer: 
     run.block(program.body)
 
 
-def _divide(a: int, b: int) -> int:
-    """Signed division that rounds towards zero, exactly for 64-bit operands."""
-    quotient = abs(a) // abs(b)
-    return quotient if (a < 0) == (b < 0) else -quotient
-
-
-def _remainder(a: int, b: int) -> int:
-    return a - b * _divide(a, b)
-
-
-_INTEGER: dict[str, Callable[..., Any]] = {
-    "addi": operator.add,
-    "subi": operator.sub,
-    "muli": operator.mul,
-    "divsi": _divide,
-    "divui": operator.floordiv,
-    "remsi": _remainder,
-    "remui": operator.mod,
-    "floordivsi": operator.floordiv,
-    "ceildivsi": lambda a, b: -(-a // b),
-    "maxsi": max,
-    "maxui": max,
-    "minsi": min,
-    "minui": min,
-    "xori": operator.xor,
-    "andi": operator.and_,
-    "ori": operator.or_,
-    "shli": operator.lshift,
-    "shrsi": operator.rshift,
-    "shrui": operator.rshift,
-    "low_bit": lambda a: int(a) & 1,
-    "select": lambda condition, yes, no: yes if condition else no,
-}
-_COMPARE = {
-    "eq": operator.eq,
-    "ne": operator.ne,
-    "lt": operator.lt,
-    "le": operator.le,
-    "gt": operator.gt,
-    "ge": operator.ge,
-}
-_FLOAT: dict[str, Callable[..., Any]] = {
-    "addf": operator.add,
-    "subf": operator.sub,
-    "mulf": operator.mul,
-    "divf": np.divide,
-    "maximumf": np.maximum,
-    "minimumf": np.minimum,
-    "maxnumf": np.fmax,
-    "minnumf": np.fmin,
-    "negf": operator.neg,
-    "absf": abs,
-    "sqrt": np.sqrt,
-    "exp": np.exp,
-    "log": np.log,
-    "rsqrt": lambda a: 1 / np.sqrt(a),
-    **dict.fromkeys(("extf", "truncf", "sitofp", "uitofp"), lambda a: a),
-}
-
-
-@cache
-def numpy_dtype(name: str) -> np.dtype[Any]:
-    """NumPy's type of an element type."""
-    import ml_dtypes
-
-    types = {"fp32": np.float32, "fp16": np.float16, "bf16": ml_dtypes.bfloat16, "i1": np.bool_}
-    types |= {f"i{bits}": np.dtype(f"int{bits}") for bits in (8, 16, 32, 64)}
-    dtype: np.dtype[Any] = np.dtype(types[name])
-    return dtype
-
-
-@cache
-def _operation(op: str, dtype: str) -> Callable[..., Any]:
-    """What a scalar instruction computes; a result that is a float is rounded to its type."""
-    if op in _INTEGER:
-        return _INTEGER[op]
-    kind, _, predicate = op.partition("_")
-    if kind == "cmpi":
-        return _COMPARE[predicate if len(predicate) == 2 else predicate[1:]]
-    if kind == "cmpf":
-        return _compare_floats(predicate)
-    if op in ("fptosi", "fptoui"):
-        return int
-    computed, rounded = _FLOAT[op], numpy_dtype(dtype).type
-    return lambda *operands: rounded(computed(*(rounded(operand) for operand in operands)))
-
-
-def _compare_floats(predicate: str) -> Callable[[Any, Any], bool]:
-    """oeq, ult, ...: ordered ones are false and unordered ones true where an operand is NaN."""
-    if predicate in ("true", "false"):
-        return lambda a, b: predicate == "true"
-    if predicate in ("ord", "uno"):
-        return lambda a, b: bool(a == a and b == b) == (predicate == "ord")
-    compare, unordered = _COMPARE[predicate[1:]], predicate[0] == "u"
-    return lambda a, b: bool(compare(a, b)) if a == a and b == b else unordered
-
-
 def _unless_unknown(function: Callable[..., Any], *operands: Any) -> Any:
     """What the function computes, or UNKNOWN where that is among its operands."""
     try:
@@ -282,7 +183,7 @@ class _Run:
     def _scalar(self, node: Scalar) -> None:
         values = self._values
         values[node.result] = _unless_unknown(
-            _operation(node.op, node.dtype), *[values[slot] for slot in node.operands]
+            scalar_operation(node.op, node.dtype), *[values[slot] for slot in node.operands]
         )
         self._observer.scalar()
 

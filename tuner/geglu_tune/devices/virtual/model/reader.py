@@ -12,6 +12,7 @@ from typing import Any
 
 from geglu_tune.devices.virtual.model.library import routine
 from geglu_tune.devices.virtual.model.program import (
+    BITS,
     Argument,
     Barrier,
     BlockIndex,
@@ -67,8 +68,8 @@ _INTEGER = {
 }
 _FLOAT = {"addf", "subf", "mulf", "divf", "maximumf", "minimumf", "maxnumf", "minnumf", "negf", "extf", "truncf"}
 _MATH = {"sqrt", "exp", "log", "absf", "rsqrt"}
-_RENAMED = {"trunci", "extsi", "extui", "index_cast", "index_castui"}
-"""Change of an integer's width: the same value by another name."""
+_WIDTHS = {"trunci", "extsi", "extui", "index_cast", "index_castui"}
+"""Change of an integer's width."""
 
 
 def read_program(generic_mlir: str) -> Program:
@@ -162,22 +163,34 @@ class _Reader:
             self._slots[result] = self._constant(value & 1 if kind == "i1" else value)  # xDSL reads `true` as -1
             return None
         operands = self._of(op.operands)
-        if short in _RENAMED:
-            if kind == "i1":
-                return Scalar(self._new(result), "low_bit", operands)
-            self._slots[result] = operands[0]
-            return None
+        if short in _WIDTHS:
+            return self._change_of_width(short, op)
         if short == "bitcast" and _DTYPES.get(str(op.operands[0].type)) == _DTYPES.get(kind):
             self._slots[result] = operands[0]
             return None
         if short in ("cmpi", "cmpf"):
             predicate = (_CMPI if short == "cmpi" else _CMPF)[op.predicate.value.data]
-            return Scalar(self._new(result), f"{short}_{predicate}", operands)
+            return Scalar(self._new(result), f"{short}_{predicate}", operands, _integer(op.operands[0].type))
         if short in ("sitofp", "uitofp", "fptosi", "fptoui") or short in _FLOAT or short in _MATH:
             return Scalar(self._new(result), short, operands, _DTYPES.get(kind, ""))
-        if short in _INTEGER or short == "select":
+        if short in _INTEGER:
+            return Scalar(self._new(result), short, operands, _integer(result.type))
+        if short == "select":
             return Scalar(self._new(result), short, operands)
         raise _unknown(name)
+
+    def _change_of_width(self, short: str, op: Any) -> Node | None:
+        """A wider signed number is the same one by another name; bits are cut off or filled with zeros otherwise."""
+        (source,), result = op.operands, op.results[0]
+        before, after = _integer(source.type), _integer(result.type)
+        if BITS[after] < BITS[before]:
+            return Scalar(self._new(result), "wrap", self._of((source,)), after)
+        if short.endswith("ui"):
+            return Scalar(self._new(result), "unsigned", self._of((source,)), before)
+        if before == "i1":
+            return Scalar(self._new(result), "negated", self._of((source,)))
+        self._slots[result] = self._slots[source]
+        return None
 
     def _read_hivm_hir_get_block_idx(self, op: Any) -> Node:
         return BlockIndex(self._new(op.results[0]))
@@ -347,6 +360,11 @@ def _unknown(name: str) -> UnknownOperationError:
     if _CUBE.search(name):
         return UnknownOperationError(name, "which is work of the matrix (cube) cores: only vector kernels can be timed")
     return UnknownOperationError(name)
+
+
+def _integer(kind: Any) -> str:
+    """Element type of an integer or index, which has 64 bits; empty for anything else."""
+    return "i64" if str(kind) == "index" else _DTYPES.get(str(kind), "")
 
 
 def _dtype_of(kind: Any) -> str:

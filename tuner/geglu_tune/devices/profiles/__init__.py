@@ -115,6 +115,16 @@ def shipped_file(name: str) -> Path:
 
 
 @cache
+def architecture(name: str) -> str:
+    """The instruction set of a SoC, such as dav_c220: the compiler makes one program for all parts that have it."""
+    table = tomllib.loads(shipped_file(name).read_text("utf-8"))
+    while "soc" in table:
+        base = table["base"]
+        table = tomllib.loads((_FOLDER / f"{base}.toml").read_text("utf-8"))
+    return str(base)
+
+
+@cache
 def _soc_files() -> dict[str, Path]:
     read = {path: tomllib.loads(path.read_text("utf-8")) for path in sorted(_FOLDER.glob("*.toml"))}
     return {table["soc"]: path for path, table in read.items() if "soc" in table}

@@ -19,6 +19,7 @@ from typing import Any, get_args
 
 import platformdirs
 
+from geglu_tune.devices.profiles import architecture
 from geglu_tune.devices.virtual import compiler
 from geglu_tune.devices.virtual.compiler import Compiled, Request, compile_kernel
 from geglu_tune.devices.virtual.model import library, program, reader
@@ -57,7 +58,8 @@ def folder() -> Path:
 
 
 def _key(request: Request) -> str:
-    parts = [asdict(request), kernel_hash(request.kernel), find_toolchain().versions, _reader_hash()]
+    asked = {**asdict(request), "soc": architecture(request.soc)}
+    parts = [asked, kernel_hash(request.kernel), find_toolchain().versions, _reader_hash()]
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:32]
 
 

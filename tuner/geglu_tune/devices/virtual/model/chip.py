@@ -26,6 +26,7 @@ from geglu_tune.devices.profiles import Profile
 from geglu_tune.devices.virtual.model.core import Core
 from geglu_tune.devices.virtual.model.cost import CostModel, Cycles, Draw
 from geglu_tune.devices.virtual.model.interpret import tensor
+from geglu_tune.devices.virtual.model.posterior import posterior_of
 from geglu_tune.devices.virtual.model.program import BITS, Program
 from geglu_tune.devices.virtual.model.trace import Trace, trace_core, traffic_of
 from geglu_tune.tiling import L2
@@ -185,7 +186,7 @@ class Chip:
 
     def __init__(self, profile: Profile, draw: Draw | None = None) -> None:
         self.profile = profile
-        self._draw = draw
+        self._draw = draw = draw or posterior_of(profile)
         self.costs = CostModel(profile, draw=draw)
         self._missing, self._hitting = (Core(CostModel(profile, draw=draw, misses=misses)) for misses in (True, False))
         self._in_step: dict[tuple[int, bool, bytes], Core] = {}

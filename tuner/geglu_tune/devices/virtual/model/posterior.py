@@ -34,11 +34,14 @@ def posterior_of(profile: Profile) -> Callable[[str, Number], Draws]:
     A calibrated profile's own numbers go before the published measurements: they are of the very card.
     """
 
+    known: dict[tuple[str, Number], Draws] = {}
+
     def draw(name: str, number: Number) -> Draws:
-        factors = _factors().get(name)
-        if factors is None or name in profile.told:
-            return draw_from_range(name, number)
-        return _with_median(number.value * factors)
+        if (name, number) not in known:
+            factors = None if name in profile.told else _factors().get(name)
+            drawn = draw_from_range(name, number) if factors is None else _with_median(number.value * factors)
+            known[name, number] = drawn
+        return known[name, number]
 
     return draw
 

@@ -124,7 +124,7 @@ def explore(family: Family) -> dict[Workload, list[Row]]:
         for space in spaces:
             for tiling in dict.fromkeys(space.grids(variant)):
                 if not space.refusal(tiling) and tiling.loop_order == order:
-                    time_us = 1e6 * draws(SOC, space.workload, tiling)[0]
+                    time_us = 1e6 * float(np.median(draws(SOC, space.workload, tiling, [L2.WARM])[0]))
                     row = (block, tiling.programs, multibuffer, form, order, time_us, ub_bytes, program)
                     rows[space.workload].append(row)
     return rows

@@ -34,7 +34,7 @@ TRIAL_TIMEOUT_S = 3 * COMPILE_TIMEOUT_S
 
 _T = TypeVar("_T")
 
-_Task: TypeAlias = Callable[[str, Workload, Tiling, L2], _T]
+_Task: TypeAlias = Callable[[str, Workload, Tiling, Sequence[L2]], _T]
 
 Draws: TypeAlias = "list[list[float]]"
 """Seconds, a list a state of L2, a number a draw; the state that is asked about first. Empty where there is no time."""
@@ -56,6 +56,7 @@ class VirtualRunner:
         if l2 is not L2.WARM:
             self.toolchain = {**self.toolchain, "l2": l2.value}
         self.l2 = l2
+        self._states = (l2, *(state for state in L2 if state is not l2))
         self.workers = workers or Workers(jobs)
         self._seconds: dict[tuple[Workload, Tiling], Draws] = {}
         """Of what this runner has measured: `choose` need not time it again."""
@@ -96,10 +97,9 @@ class VirtualRunner:
     def close(self) -> None:
         self.workers.close()
 
-    def _submit(
-        self, task: Callable[[str, Workload, Tiling, L2], _T], workload: Workload, tiling: Tiling
-    ) -> Future[_T]:
-        return self.workers.submit(_subject(workload, tiling), task, self.device.soc, workload, tiling, self.l2)
+    def _submit(self, task: _Task[_T], workload: Workload, tiling: Tiling) -> Future[_T]:
+        subject = _subject(workload, tiling)
+        return self.workers.submit(subject, task, self.device.soc, workload, tiling, self._states)
 
     def _draws(self, workload: Workload, tilings: Sequence[Tiling]) -> NDArray[np.float64]:
         unknown = [tiling for tiling in tilings if (workload, tiling) not in self._seconds]
@@ -112,7 +112,7 @@ class VirtualRunner:
         """In a process of its own, so that what becomes of that is this tiling's doing."""
         alone = Workers(1)
         try:
-            future = alone.submit(None, measure, self.device.soc, workload, tiling, self.l2)
+            future = alone.submit(None, measure, self.device.soc, workload, tiling, self._states)
             return future.result(timeout=TRIAL_TIMEOUT_S)
         except BrokenProcessPool:
             return Measurement(Status.CRASHED, "the compiler's process died"), []
@@ -133,10 +133,12 @@ def _margin(default: NDArray[np.float64], chosen: NDArray[np.float64]) -> Margin
     return Margin(float(middle), float(low), float(high), noise=0.0)
 
 
-def measure(soc: str, workload: Workload, tiling: Tiling, l2: L2) -> tuple[Measurement, Draws]:
+def measure(
+    soc: str, workload: Workload, tiling: Tiling, states: Sequence[L2] = (L2.WARM,)
+) -> tuple[Measurement, Draws]:
     """Compile a tiling and time it on the virtual SoC; with its seconds under each draw, where it is ok.
 
-    The time is the median of the draws, and the interval holds 80% of them.
+    The time is of the first of the states of L2: the median of the draws, and the interval holds 80% of them.
     """
     compiled = cached_compile(Request.of(workload, tiling, soc))
     if compiled.program is None:
@@ -144,7 +146,7 @@ def measure(soc: str, workload: Workload, tiling: Tiling, l2: L2) -> tuple[Measu
     wrong = _check(soc, compiled.program, workload.kernel, workload.dtype, tiling.block_size)
     if wrong:
         return Measurement(Status.INCORRECT, wrong, notes=compiled.notes), []
-    seconds = draws(soc, workload, tiling, l2)
+    seconds = draws(soc, workload, tiling, states)
     low, middle, high = 1e6 * np.percentile(seconds[0], (10, 50, 90))
     measurement = Measurement(
         Status.OK,
@@ -158,13 +160,12 @@ def measure(soc: str, workload: Workload, tiling: Tiling, l2: L2) -> tuple[Measu
     return measurement, seconds
 
 
-def draws(soc: str, workload: Workload, tiling: Tiling, l2: L2) -> Draws:
-    """Seconds of a tiling that compiles, under each draw: in that state of L2, then in the others."""
+def draws(soc: str, workload: Workload, tiling: Tiling, states: Sequence[L2]) -> Draws:
+    """Seconds of a tiling that compiles, under each draw: a list for each of the states of L2."""
     compiled = cached_compile(Request.of(workload, tiling, soc))
     assert compiled.program is not None
     chip, launch = _chip(soc), Launch.flat(compiled.program, workload.n, tiling.programs)
     errors = model_errors(chip.profile)
-    states = [l2, *(state for state in L2 if state is not l2)]
     return [(chip.seconds(launch, state)[1:] * errors).tolist() for state in states]
 
 

@@ -27,7 +27,7 @@ from geglu_tune.devices.virtual.compiler import Request
 from geglu_tune.devices.virtual.runner import VirtualRunner, draws
 from geglu_tune.runtime.kernelsource import kernel_hash
 from geglu_tune.search.space import Space, Variant
-from geglu_tune.tiling import BLOCK_STEP, Status, Tiling, Workload
+from geglu_tune.tiling import BLOCK_STEP, L2, Status, Tiling, Workload
 
 SOC = "Ascend910B4"
 FILE = Path(__file__).with_suffix(".npz")

@@ -9,29 +9,28 @@ from pathlib import Path
 from rich.console import Console
 
 from geglu_tune.errors import GegluTuneError
-from validation.page import page_of, summary_of, table_of
-from validation.rows import all_rows
+from validation.page import compared, page_of, summary_of, table_of
 
 PAGE = Path("docs/validation.md")
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="validate", description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--write", action="store_true", help=f"write {PAGE} under the current folder")
     arguments = parser.parse_args()
     messages = Console(stderr=True)
     try:
-        with messages.status("Compiling and timing about 20 kernels"):
-            rows = list(all_rows())
+        with messages.status("Compiling and timing about 40 kernels"):
+            found = compared()
     except GegluTuneError as error:
         messages.print(f"error: {error}", markup=False)
         return 1
     console = Console()
-    console.print(table_of(rows))
-    console.print(summary_of(rows), markup=False)
+    console.print(table_of(found))
+    console.print(summary_of(found), markup=False)
     if arguments.write:
         PAGE.parent.mkdir(exist_ok=True)
-        PAGE.write_text(page_of(rows), "utf-8")
+        PAGE.write_text(page_of(found), "utf-8")
         messages.print(f"wrote {PAGE}")
     return 0
 

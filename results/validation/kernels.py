@@ -4,7 +4,7 @@ Each takes its tensors, then their number of elements n, and cuts them into tile
 """
 
 # Triton's language is not typed.
-# ruff: noqa: ANN001, ANN201
+# ruff: noqa: ANN001, ANN201, ANN202
 # mypy: disable-error-code="no-untyped-def, untyped-decorator"
 
 from __future__ import annotations
@@ -12,15 +12,9 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
+from geglu_tune.devices.calibration.kernels import copy
 
-@triton.jit
-def copy(x_ptr, y_ptr, n, BLOCK_SIZE: tl.constexpr):
-    """Each program copies one run of whole tiles."""
-    tiles = n // BLOCK_SIZE // tl.num_programs(0)
-    first = tl.program_id(0) * tiles
-    for tile in range(first, first + tiles):
-        offsets = tile * BLOCK_SIZE + tl.arange(0, BLOCK_SIZE)
-        tl.store(y_ptr + offsets, tl.load(x_ptr + offsets))
+__all__ = ["copy"]
 
 
 @triton.jit

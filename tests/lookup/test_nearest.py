@@ -90,5 +90,5 @@ def test_the_numbers_of_the_closed_form_are_those_of_the_profiles():
         profile = shipped_profile(soc.name)
         device = profile.device
         assert (soc.name, soc.vector_cores, soc.ub_bytes) == (device.soc, device.vector_cores, device.ub_bytes)
-        names = ("gm_nominal_gbps", "gm_efficiency", "l2_gbps", "l2_bytes", "launch_us", "launch_us_per_program")
+        names = ("gm_nominal_gbps", "read_efficiency", "l2_read_gbps", "l2_bytes", "launch_us", "launch_us_per_program")
         assert [getattr(soc, name) for name in names] == [profile[name] for name in names]

@@ -98,7 +98,7 @@ def _rounded(elements: int) -> int:
 def _expected_us(row: Row, tiling: Tiling, n: int, soc: Soc) -> float:
     """Time of a row's tiling, cut to n elements."""
     moved = KERNELS[row["kernel"]].bytes_moved(n, row["dtype"])
-    gbps = soc.l2_gbps if moved <= soc.l2_bytes else soc.gm_nominal_gbps * soc.gm_efficiency
+    gbps = soc.l2_read_gbps if moved <= soc.l2_bytes else soc.gm_nominal_gbps * soc.read_efficiency
     core = _overhead_us(tiling, n) + _busiest(tiling, n) * _rate(row, soc)
     return _launch_us(soc, tiling.programs) + max(core, moved / gbps / 1e3)
 

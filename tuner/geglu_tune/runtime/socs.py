@@ -15,8 +15,8 @@ class Soc:
         vector_cores: int,
         ub_bytes: int,
         gm_nominal_gbps: float,
-        gm_efficiency: float,
-        l2_gbps: float,
+        read_efficiency: float,
+        l2_read_gbps: float,
         l2_bytes: int,
         launch_us: float,
         launch_us_per_program: float,
@@ -25,24 +25,24 @@ class Soc:
         self.vector_cores = vector_cores
         self.ub_bytes = ub_bytes
         self.gm_nominal_gbps = gm_nominal_gbps
-        self.gm_efficiency = gm_efficiency
-        self.l2_gbps = l2_gbps
+        self.read_efficiency = read_efficiency
+        self.l2_read_gbps = l2_read_gbps
         self.l2_bytes = l2_bytes
         self.launch_us = launch_us
         self.launch_us_per_program = launch_us_per_program
 
 
 _ALL = (
-    Soc("Ascend910B1", 48, 196608, 1800, 0.765, 5200, 201326592, 0.5, 0.03),
-    Soc("Ascend910B2", 48, 196608, 1600, 0.765, 5200, 201326592, 0.5, 0.03),
-    Soc("Ascend910B3", 40, 196608, 1600, 0.765, 5200, 201326592, 0.5, 0.03),
-    Soc("Ascend910B4", 40, 196608, 800, 0.765, 2900, 100663296, 0.5, 0.03),
-    Soc("Ascend910B4-1", 40, 196608, 1600, 0.765, 3900, 176160768, 0.5, 0.03),
-    Soc("Ascend910_9372", 40, 196608, 1600, 0.765, 5200, 201326592, 0.5, 0.03),
-    Soc("Ascend910_9381", 48, 196608, 1600, 0.765, 5200, 201326592, 0.5, 0.03),
-    Soc("Ascend910_9382", 48, 196608, 1600, 0.765, 5200, 201326592, 0.5, 0.03),
-    Soc("Ascend910_9391", 48, 196608, 1600, 0.765, 5200, 201326592, 0.5, 0.03),
-    Soc("Ascend910_9392", 48, 196608, 1600, 0.765, 5200, 201326592, 0.5, 0.03),
+    Soc("Ascend910B1", 48, 196608, 1800, 0.89, 5200, 201326592, 0.6, 0.03),
+    Soc("Ascend910B2", 48, 196608, 1600, 0.89, 5200, 201326592, 0.6, 0.03),
+    Soc("Ascend910B3", 40, 196608, 1600, 0.89, 5200, 201326592, 0.6, 0.03),
+    Soc("Ascend910B4", 40, 196608, 800, 0.89, 2900, 100663296, 0.6, 0.03),
+    Soc("Ascend910B4-1", 40, 196608, 1600, 0.89, 3900, 176160768, 0.6, 0.03),
+    Soc("Ascend910_9372", 40, 196608, 1600, 0.89, 5200, 201326592, 0.6, 0.03),
+    Soc("Ascend910_9381", 48, 196608, 1600, 0.89, 5200, 201326592, 0.6, 0.03),
+    Soc("Ascend910_9382", 48, 196608, 1600, 0.89, 5200, 201326592, 0.6, 0.03),
+    Soc("Ascend910_9391", 48, 196608, 1600, 0.89, 5200, 201326592, 0.6, 0.03),
+    Soc("Ascend910_9392", 48, 196608, 1600, 0.89, 5200, 201326592, 0.6, 0.03),
 )
 DEFAULT_SOC = "Ascend910B4"
 """What is tuned for and answered for where nothing tells the device."""

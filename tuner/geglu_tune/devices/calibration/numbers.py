@@ -10,10 +10,20 @@ from geglu_tune.devices.profiles import Number, Profile
 
 UNITS_OF_MEASURE = {
     "vmuls.slope": "a repeat of vmuls is the cycle that everything else is counted in: no clock can be read",
-    "count_mode_cycles": "only its sum with an instruction's fixed cycles shows",
-    "gm_nominal_gbps": "only its product with gm_efficiency shows",
+    "vector_fixed_scale": "only its products with the instructions' fixed cycles show",
+    "vector_slope_scale": "only its products with the instructions' slopes show",
+    "gm_nominal_gbps": "only its products with the efficiencies show",
+    "prologue_cycles": "only its sum with launch_us shows: a probe has one program a core",
+    "write_efficiency": "only its mix with read_efficiency shows: a copy writes as much as it reads",
+    "l2_write_gbps": "only its mix with l2_read_gbps shows",
 }
 """Numbers that are taken as they stand, because times tell them from others only by convention."""
+
+UNPROBED = {
+    *("row_cycles", "burst_cycles", "ub_load_cycles", "ub_store_cycles", "scalar_load_cycles", "scalar_store_cycles"),
+    *("l2_clean_share", "model_error"),
+}
+"""Numbers that no probe's time depends on."""
 
 
 def fitted_names(profile: Profile) -> list[str]:
@@ -23,7 +33,7 @@ def fitted_names(profile: Profile) -> list[str]:
     """
     vector = [f"{op}.{part}" for op in CHAINED for part in ("fixed", "slope")]
     uncertain = [name for name, number in profile.numbers.items() if number.low < number.high or name == "clock_mhz"]
-    return [name for name in [*uncertain, *vector] if name not in UNITS_OF_MEASURE]
+    return [name for name in [*uncertain, *vector] if name not in UNITS_OF_MEASURE and name not in UNPROBED]
 
 
 def number_of(profile: Profile, name: str) -> Number:

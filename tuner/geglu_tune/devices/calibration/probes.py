@@ -20,10 +20,9 @@ from geglu_tune.devices.virtual.model.cost import Cycles
 from geglu_tune.devices.virtual.model.program import Program
 from geglu_tune.errors import GegluTuneError
 from geglu_tune.runtime.heuristics import default_tiling
-from geglu_tune.tiling import Workload
+from geglu_tune.tiling import L2, Workload
 
 PROBES = "geglu_tune.devices.calibration.kernels"
-_COPY = "validation.kernels"
 
 CHAINED = ("vmuls", "vadds", "vmaxs", "vmins", "vmul", "vadd", "vsub", "vdiv", "vexp", "vcast")
 """The vector instructions that GEGLU compiles to."""
@@ -59,11 +58,13 @@ class Launch:
     kernel: Kernel
     n: int
     programs: int = 1
+    l2: L2 = L2.WARM
+    """What it is timed with: a probe is launched again and again."""
 
     def seconds(self, chip: Chip) -> Cycles:
         """The model's time, under each of the chip's draws."""
         program = compile_probe(self.kernel, chip.profile.device.soc)
-        return chip.seconds(model.Launch.flat(program, self.n, self.programs))
+        return chip.seconds(model.Launch.flat(program, self.n, self.programs), self.l2)
 
 
 @cache
@@ -100,8 +101,8 @@ def _vector_probes() -> list[Launch]:
     ]
 
 
-_SINGLE = Kernel(_COPY, "copy", 2048)
-_DOUBLE = Kernel(_COPY, "copy", 16384, multibuffer=True)
+_SINGLE = Kernel(PROBES, "copy", 2048)
+_DOUBLE = Kernel(PROBES, "copy", 16384, multibuffer=True)
 
 
 def _core_probes() -> list[Launch]:
@@ -122,13 +123,13 @@ def _chip_probes(profile: Profile) -> list[Launch]:
         Launch(f"one tile a core, {cores} cores", _SINGLE, cores * _SINGLE.block_size, cores),
         _copy("copy in L2", _DOUBLE, cores, profile["l2_bytes"] / 2),
         streaming(profile, cores),
-        _copy("copy from memory, one buffer", _SINGLE, cores, 4 * profile["l2_bytes"]),
+        _copy("copy from memory, one buffer", _SINGLE, cores, 4 * profile["l2_bytes"], L2.DIRTY),
     ]
 
 
 def streaming(profile: Profile, cores: int) -> Launch:
     """A copy through global memory on so many cores."""
-    return _copy("copy from memory", _DOUBLE, cores, 4 * profile["l2_bytes"])
+    return _copy("copy from memory", _DOUBLE, cores, 4 * profile["l2_bytes"], L2.DIRTY)
 
 
 def streamed_bytes(launch: Launch) -> int:
@@ -149,7 +150,7 @@ def kernels_to_tune(profile: Profile) -> list[Launch]:
     return launches
 
 
-def _copy(what: str, kernel: Kernel, cores: int, moved: float) -> Launch:
+def _copy(what: str, kernel: Kernel, cores: int, moved: float, l2: L2 = L2.WARM) -> Launch:
     """Read and write about so many bytes in all, the same number of tiles on each core."""
     tiles = ceil_div(int(moved), 8 * kernel.block_size * cores)
-    return Launch(f"{what}, {cores} cores", kernel, tiles * cores * kernel.block_size, cores)
+    return Launch(f"{what}, {cores} cores", kernel, tiles * cores * kernel.block_size, cores, l2)

@@ -4,7 +4,7 @@ Each takes its tensors, then their number of elements n, and cuts them into tile
 """
 
 # Triton's language is not typed.
-# ruff: noqa: ANN001, ANN201, ANN202
+# ruff: noqa: ANN001, ANN202
 # mypy: disable-error-code="no-untyped-def, untyped-decorator"
 
 from __future__ import annotations

@@ -125,7 +125,7 @@ def summary_of(found: Sequence[Compared]) -> str:
         "## Held to what it has not seen",
         "",
         "Each source is left out in turn, and the numbers are drawn from the others. The model's figures for its rows",
-        "are then held to what it says. `in 80%` counts the rows that lie in the interval, the model's own error with it.",
+        "are then held to what it says. `in 80%` counts the rows that lie in the interval, with the model's own error.",
         "",
         "| kind | rows | median ratio | least | most | in 80% |",
         "| --- | ---: | ---: | ---: | ---: | ---: |",

@@ -13,6 +13,9 @@ from ligers.wheel import Operators
 Results = dict[str, torch.Tensor]
 """Outputs by number, and the gradients of inputs by name."""
 
+TOLERANCES = {torch.float32: 1e-4, torch.bfloat16: 4e-2}
+"""How far a number may be off, against itself plus the root mean square of all, by the coarsest type of the inputs."""
+
 
 @dataclass(frozen=True)
 class Case:
@@ -43,6 +46,16 @@ class Case:
         inputs = {name: _in_float64(value) for name, value in self._fresh_inputs().items()}
         return self._both_ways(self.torch(**inputs), inputs)
 
+    def differences(self, results: Results) -> list[str]:
+        """Where the results of `run` are not what they must be, each with how far the worst number is off."""
+        expected = self.expected()
+        if set(results) != set(expected):
+            return [f"there is {sorted(results)} where {sorted(expected)} is expected"]
+        inputs = [one for one in self._fresh_inputs().values() if isinstance(one, torch.Tensor)]
+        tolerance = max(TOLERANCES.get(one.dtype, 0.0) for one in inputs)
+        errors = {name: _error(results[name], expected[name]) for name in expected}
+        return [f"{name} is off by {error:.1e}" for name, error in errors.items() if not error <= tolerance]
+
     def _fresh_inputs(self) -> dict[str, Any]:
         with torch.random.fork_rng():
             torch.manual_seed(0)
@@ -71,6 +84,15 @@ class Case:
                 # rounded to what bfloat16 holds too
                 made.append(torch.randn(one.shape, generator=generator).to(torch.bfloat16).to(one.dtype))
         return made
+
+
+def _error(given: torch.Tensor, expected: torch.Tensor) -> float:
+    """How far the worst number is off; infinite where the shapes differ, NaN where a number is."""
+    if given.shape != expected.shape:
+        return float("inf")
+    off = (given.double() - expected.double()).abs()
+    scale = expected.double().abs() + expected.double().square().mean().sqrt()
+    return float(torch.where(off == 0, 0.0, off / scale).max())
 
 
 def _in_float64(value: Any) -> Any:

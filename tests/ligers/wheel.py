@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,6 +13,8 @@ from typing import Any
 import torch
 import torch.distributed.tensor  # Liger takes for granted that it is imported
 import triton.language as tl
+
+from ligers.recording import stand_in_driver
 
 UB_BITS = 8 * 192 * 1024
 
@@ -34,8 +35,6 @@ def ligers_operators(folder: Path) -> Iterator[Operators]:
 
     Liger asks Triton's driver for the number of cores at its first launch, and keeps the answer.
     """
-    ub = os.environ.get("ASCEND_UB_CAPACITY_BITS")
-    os.environ["ASCEND_UB_CAPACITY_BITS"] = str(UB_BITS)
     sys.path.insert(0, str(folder))
     stand_ins = {name: module for name, module in _stand_ins().items() if name not in sys.modules}
     sys.modules.update(stand_ins)
@@ -43,8 +42,10 @@ def ligers_operators(folder: Path) -> Iterator[Operators]:
     if not had_npu:
         torch.npu = _npu()  # type: ignore[attr-defined]
     try:
-        utils = importlib.import_module("liger_kernel.utils")
-        utils.get_total_gpu_memory = lambda: 32
+        importlib.import_module("liger_kernel.utils").get_total_gpu_memory = lambda: 32
+        with stand_in_driver():
+            ub = importlib.import_module("liger_kernel.ops.backends._ascend.ub_manager")
+        ub._ub_manager = ub.UBManager(UB_BITS)
         yield Operators()
     finally:
         if not had_npu:
@@ -52,10 +53,6 @@ def ligers_operators(folder: Path) -> Iterator[Operators]:
         sys.path.remove(str(folder))
         for name in [name for name in sys.modules if name.split(".")[0] == "liger_kernel" or name in stand_ins]:
             del sys.modules[name]
-        if ub is None:
-            del os.environ["ASCEND_UB_CAPACITY_BITS"]
-        else:
-            os.environ["ASCEND_UB_CAPACITY_BITS"] = ub
 
 
 def _stand_ins() -> dict[str, ModuleType]:

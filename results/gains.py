@@ -72,12 +72,21 @@ def bests_of(soc: str, kernel: str, dtype: str) -> list[Contents]:
 
 
 def gain(study: Contents) -> tuple[float, float, float]:
-    """The default's time over the best's: the least of the interval, the median, the most. 1 where it is kept."""
+    """The default's time over the best's: the least of the interval, the median, the most. 1 where it is kept.
+
+    What was found with an older model has no interval: its gain is 1 where the regret bound does not tell it.
+    """
     best = study.best
     assert best is not None
-    margin = best.margin
-    assert margin is not None
-    return margin.low, margin.speedup, margin.high
+    if best.margin is not None:
+        return best.margin.low, best.margin.speedup, best.margin.high
+    assert best.default_number is not None
+    assert best.regret is not None
+    tuned, default = (study.trials[number].measurement.time_us for number in (best.number, best.default_number))
+    assert tuned is not None
+    assert default is not None
+    ratio = default / tuned if default / tuned - 1 > best.regret else 1.0
+    return ratio, ratio, ratio
 
 
 def draw() -> None:

@@ -1,8 +1,9 @@
 """The whole landscape of each study of a fixed set, on the virtual device: the time of every tiling that compiles.
 
-    python tests/benchmarks/landscapes.py
+    python tests/benchmarks/landscapes.py                       # all
+    python tests/benchmarks/landscapes.py geglu_forward:bf16    # of one kernel and dtype, beside those that are there
 
-compiles and times what there is (half an hour on two cores) and writes landscapes.npz beside this file, with the
+compiles and times what there is (40 minutes on two idle cores) and writes landscapes.npz beside this file, with the
 versions that it holds for. Whatever judges a search or a rule of thumb looks the times up there.
 """
 
@@ -104,7 +105,7 @@ def load() -> dict[Workload, Landscape]:
         versions = json.loads(str(stored["versions"]))
         if versions != _versions():
             sys.exit(f"{FILE.name} is of {versions}, installed is {_versions()}: run landscapes.py anew")
-        return {workload: _unpack(workload, stored[str(workload)]) for workload in WORKLOADS}
+        return {workload: _unpack(workload, stored[str(workload)]) for workload in WORKLOADS if str(workload) in stored}
 
 
 def explore(family: Family) -> dict[Workload, list[Row]]:
@@ -140,20 +141,31 @@ def _check_overflow(family: Family, workload: Workload, block: int, largest: int
 
 
 def main() -> None:
+    groups = [tuple(group.split(":")) for group in sys.argv[1:]] or list(product(DEFAULT_KERNELS, DTYPE_BYTES))
     families = [
         (kernel, dtype, multibuffer, form, order)
-        for kernel, dtype in product(DEFAULT_KERNELS, DTYPE_BYTES)
+        for kernel, dtype in groups
         for multibuffer, form, order in product((True, False), KERNELS[kernel].forms_of(dtype), LOOP_ORDERS)
     ]
-    found: dict[Workload, list[Row]] = {workload: [] for workload in WORKLOADS}
+    asked = [workload for workload in WORKLOADS if (workload.kernel, workload.dtype) in groups]
+    found: dict[Workload, list[Row]] = {workload: [] for workload in asked}
     with ProcessPoolExecutor(len(os.sched_getaffinity(0))) as pool:
         for family, rows in zip(families, pool.map(explore, families), strict=True):
             print(*family, "done", flush=True)
             for workload, part in rows.items():
                 found[workload] += part
-    packed = {str(workload): _pack(rows) for workload, rows in found.items()}
+    packed = _stored() | {str(workload): _pack(rows) for workload, rows in found.items()}
     np.savez_compressed(FILE, versions=json.dumps(_versions()), **packed)
     print(f"{sum(map(len, found.values()))} tilings of {len(found)} workloads in {FILE}")
+
+
+def _stored() -> dict[str, np.ndarray]:
+    """What the file has of the versions installed."""
+    if not FILE.exists():
+        return {}
+    with np.load(FILE) as stored:
+        same = json.loads(str(stored["versions"])) == _versions()
+        return {name: stored[name] for name in stored.files if name != "versions"} if same else {}
 
 
 _COLUMNS = {"block": "u2", "programs": "u2", "multibuffer": "?", "form": "S16", "order": "S16"}

@@ -15,10 +15,7 @@ from geglu_tune.tiling import Status, Workload
 
 @pytest.fixture(scope="module")
 def known():
-    try:
-        return landscapes.load()
-    except SystemExit as stale:
-        pytest.skip(str(stale))
+    return landscapes.load()
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +30,7 @@ def runner():
         Workload("geglu_forward", (1, 11008), "bf16"),
         Workload("geglu_forward", (327681,), "bf16"),
         Workload("geglu_forward", (1024, 11008), "bf16"),
-        Workload("geglu_backward", (128, 11008), "fp32"),
+        Workload("geglu_forward", (65536, 11008), "bf16"),
     ],
     ids=str,
 )

@@ -56,7 +56,10 @@ def serve(tuned: Path):
         line = running.stderr.readline()
         found = re.search(r"at (http://\S+/)", line)
         assert found, line + running.stderr.read()
+        start.processes[found[1]] = running.pid
         return found[1]
+
+    start.processes = {}
 
     yield start
     for running in started:

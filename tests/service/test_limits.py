@@ -5,7 +5,8 @@ from __future__ import annotations
 import socket
 import threading
 import time
-from contextlib import closing
+from contextlib import closing, suppress
+from dataclasses import replace
 from pathlib import Path
 from urllib.request import urlopen
 
@@ -14,8 +15,12 @@ import uvicorn
 
 from geglu_tune.service import limits
 from geglu_tune.service.app import create_app
+from geglu_tune.store import Store
+from geglu_tune.tiling import Tiling
+from store.builders import FORWARD, VIRTUAL, ok
 
 HEAD = b"POST /v1/tilings HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer t\r\nContent-Length: 100\r\n\r\n"
+GET = b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"
 
 
 @pytest.fixture
@@ -24,9 +29,7 @@ def address(tuned: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(limits, "HEADERS_S", 0.5)
     monkeypatch.setattr(limits, "BODY_S", 0.5)
     listener = socket.create_server(("127.0.0.1", 0))
-    config = uvicorn.Config(
-        create_app(tuned, "t"), http=limits.ImpatientProtocol, lifespan="off", log_level="critical", limit_concurrency=8
-    )
+    config = uvicorn.Config(create_app(tuned, "t"), http=limits.ImpatientProtocol, lifespan="off", log_level="critical")
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
     thread.start()
@@ -101,12 +104,57 @@ def test_a_head_is_a_get_without_its_body(address, path: bytes):
     assert body == b""
 
 
-def test_too_many_connections_are_turned_away_and_the_rest_is_served(address):
-    idle = [socket.create_connection(address) for _ in range(20)]
+def test_where_there_are_too_many_connections_the_one_idle_for_longest_ends(address, monkeypatch):
+    monkeypatch.setattr(limits, "CONNECTIONS", 8)
+    monkeypatch.setattr(limits, "HEADERS_S", 60.0)
+    idle = [socket.create_connection(address, timeout=5)]
     time.sleep(0.1)
-    turned_away = answer(address, b"GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
-    assert turned_away.startswith(b"HTTP/1.1 503")
-    time.sleep(1.0)  # until the idle ones are given up
+    idle += [socket.create_connection(address, timeout=5) for _ in range(7)]
+    time.sleep(0.1)
     assert is_alive(address)
+    assert idle[0].recv(1) == b""
+    idle[1].sendall(GET)
+    assert idle[1].recv(12) == b"HTTP/1.1 200"
     for connection in idle:
         connection.close()
+
+
+FULL = b"GET /healthz HTTP/1.1\r\nHost: x\r\n"
+CHUNKED = HEAD.replace(b"Content-Length: 100", b"Transfer-Encoding: chunked") + b"1\r\nx\r\n0\r\n"
+TOO_MUCH = {
+    "many headers": [FULL + b"X: y\r\n" * 1000],
+    "a long header": [FULL + b"X: " + b"y" * 40_000],
+    "a long header that comes slowly": [FULL + b"X: ", *[b"y" * 10_000] * 4],
+    "a long line": [b"GET /", *[b"y" * 10_000] * 4],
+    "long trailers": [CHUNKED + b"X: ", *[b"y" * 10_000] * 4],
+    "a long chunk extension": [CHUNKED[:-3] + b"5;", *[b"y" * 10_000] * 4],
+    "empty lines": [b"\r\n" * 5_000] * 4,
+    "a question before the answer": [GET * 20],
+}
+
+
+@pytest.mark.parametrize("parts", TOO_MUCH.values(), ids=TOO_MUCH.keys())
+def test_who_sends_too_much_is_cut_off_at_once(address, monkeypatch, parts):
+    for name in ("HEADERS_S", "BODY_S"):
+        monkeypatch.setattr(limits, name, 60.0)
+    assert b"HTTP/1.1 400" in answer(address, *parts, pause=0.05)
+    assert is_alive(address)
+
+
+def test_who_does_not_read_is_cut_off(address, tuned: Path, monkeypatch):
+    monkeypatch.setattr(limits, "ANSWER_S", 1.0)
+    with Store.open(tuned, create=False) as store:
+        sweep = store.start_sweep({})
+        study = store.open_study(sweep, FORWARD, VIRTUAL, 0)
+        store.add_trial(study, sweep, 9, Tiling(512, 40), replace(ok(900.0), program="x", reason="y" * 2**24))
+    with closing(socket.socket()) as client:
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        client.connect(address)
+        client.settimeout(5)
+        client.sendall(b"GET /v1/trials HTTP/1.1\r\nHost: x\r\n\r\n")
+        time.sleep(2)
+        received = 0
+        with suppress(ConnectionResetError):
+            while chunk := client.recv(2**20):
+                received += len(chunk)
+    assert 0 < received < 2**24

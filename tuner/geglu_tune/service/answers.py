@@ -18,7 +18,9 @@ from geglu_tune.tiling import Workload
 
 FRESH_S = 1.0
 """An answer may be as old as this: a sweep writes many times a second, and changes a best now and then."""
-MOST_KEPT = 65536
+MOST_KEPT = 16384
+LONGEST_KEPT = 200
+"""Characters of a question; sizes can be written with any number of ones."""
 
 
 class Answers:
@@ -41,7 +43,8 @@ class Answers:
             kept = self._ask(Workload(parse_kernel(kernel), parse_shape(shape), parse_dtype(dtype)), parse_soc(device))
             if len(self._kept) >= MOST_KEPT:
                 self._kept.clear()
-            self._kept[key] = kept
+            if sum(map(len, key)) <= LONGEST_KEPT:
+                self._kept[key] = kept
         return kept
 
     def _ask(self, workload: Workload, soc: str) -> bytes:

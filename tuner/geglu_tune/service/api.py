@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hmac
 from hashlib import sha256
 from pathlib import Path
@@ -49,6 +50,7 @@ class Api:
         self.path = path
         self.answers = Answers(path)
         self._token = token
+        self._one_at_a_time = asyncio.Lock()
 
     def add_to(self, app: FastAPI) -> None:
         def get(path: str, endpoint: Any, answer: Any, *responses: dict[int | str, dict[str, Any]]) -> None:
@@ -117,8 +119,9 @@ class Api:
 
     async def take_over(self, request: Request) -> Response:
         """Take over an export, all of it or nothing."""
-        body = await request.body()
-        return await run_in_threadpool(self._merge, body)
+        async with self._one_at_a_time:  # each may hold a body and all that is read from it
+            body = await request.body()
+            return await run_in_threadpool(self._merge, body)
 
     def _merge(self, body: bytes) -> Response:
         try:

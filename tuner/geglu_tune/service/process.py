@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from anyio import to_thread
 
 from geglu_tune.errors import GegluTuneError
 from geglu_tune.service.app import create_app
-from geglu_tune.service.limits import CONNECTIONS, KEEP_ALIVE_S, THREADS, ImpatientProtocol
+from geglu_tune.service.limits import BACKLOG, KEEP_ALIVE_S, SWITCH_S, THREADS, ImpatientProtocol
 
 
 def serve(path: Path, host: str, port: int, token: str | None, ready: Callable[[str], None]) -> None:
@@ -30,15 +31,15 @@ def serve(path: Path, host: str, port: int, token: str | None, ready: Callable[[
         http=ImpatientProtocol,
         ws="none",
         lifespan="off",
-        log_level="warning",
+        log_level="error",  # what is less says what clients do, as often as they do it
         access_log=False,
         server_header=False,
-        limit_concurrency=CONNECTIONS,
         timeout_keep_alive=KEEP_ALIVE_S,
         timeout_graceful_shutdown=5,
     )
+    sys.setswitchinterval(SWITCH_S)
     with _bound(host, port) as listener:
-        listener.listen(CONNECTIONS)
+        listener.listen(BACKLOG)
         url = f"http://{name}:{listener.getsockname()[1]}/"
         _Server(config, lambda: ready(url)).run(sockets=[listener])
 

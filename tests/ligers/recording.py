@@ -45,6 +45,12 @@ class Launch:
         return str(self.function.__name__)
 
     @property
+    def program(self) -> str:
+        """The same for launches that Triton compiles once."""
+        parts = (self.name, self.signature, self.constants, self.attrs.to_dict(), self.multibuffer)
+        return " ".join(str(part) for part in parts)
+
+    @property
     def is_cube(self) -> bool:
         """Whether it multiplies matrices, which vector cores do not."""
         return "tl.dot(" in self.function.src

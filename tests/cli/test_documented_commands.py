@@ -12,11 +12,16 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
+import warnings
 from pathlib import Path
 
 import pytest
+from click.testing import Result
+from typer.testing import CliRunner
 
 from cli.test_documentation import FENCED, INDENTED, INLINE, PAGES, ROOT, commands
+from geglu_tune.cli import app
 
 pytestmark = pytest.mark.xdist_group("documented")  # one folder for all of them
 
@@ -39,11 +44,13 @@ WITHOUT_A_CARD = {
 TOKEN = "the token of a test"
 
 
-def run(folder: Path, *args: str, status: tuple[int, ...] = (0,)) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "geglu_tune", *args]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=240)
-    assert done.returncode in status, done.stderr
-    assert "Traceback" not in done.stderr
+def run(folder: Path, *args: str, status: tuple[int, ...] = (0,)) -> Result:
+    with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings():
+        patch.chdir(folder)
+        patch.setattr(tempfile, "tempdir", str(folder))  # has the locks of cards: no other test waits, or is waited for
+        warnings.simplefilter("ignore")  # of others' sources, which may be compiled here for the first time
+        done = CliRunner().invoke(app, args, catch_exceptions=False)
+    assert done.exit_code in status, done.stderr
     return done
 
 
@@ -67,6 +74,18 @@ def documented(tmp_path_factory: pytest.TempPathFactory):
     return folder
 
 
+@pytest.fixture(scope="module")
+def service(documented: Path):
+    """The URL of one that all commands share."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("GEGLU_TUNE_DB", str(documented / "service.db"))
+        patch.setenv("GEGLU_TUNE_TOKEN", TOKEN)
+        shutil.copy(documented / "tunings.db", documented / "service.db")
+        process, url = start(documented, ["serve", "--port", "0"])
+    yield url
+    stop(process)
+
+
 @pytest.fixture(autouse=True)
 def environment(documented: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("GEGLU_TUNE_DB", str(documented / "tunings.db"))
@@ -82,7 +101,7 @@ def each_once() -> list[list[str]]:
 
 
 @pytest.mark.parametrize("words", each_once(), ids=" ".join)
-def test_every_command_of_the_pages_runs(words: list[str], documented: Path):
+def test_every_command_of_the_pages_runs(words: list[str], documented: Path, service: str):
     args = [STANDS_FOR.get(word, word) for word in words] + FEWER.get(words[0], [])
     card = re.search(r"\b(npu|cuda):0", " ".join(words))
     if card:
@@ -94,9 +113,7 @@ def test_every_command_of_the_pages_runs(words: list[str], documented: Path):
     elif words[0] == "serve":
         stop(start(documented, args)[0])
     elif SERVICE in words:
-        service, url = start(documented, ["serve", "--port", "0"])
-        run(documented, *(url if word == SERVICE else word for word in args))
-        stop(service)
+        run(documented, *(service if word == SERVICE else word for word in args))
     else:
         run(documented, *args)
 

@@ -6,6 +6,7 @@ FUZZ multiplies the number of examples; `FUZZ=4 pytest -s tests/faults/test_fuzz
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import warnings
 from contextlib import contextmanager
@@ -104,23 +105,26 @@ def arguments(draw, name: str) -> list[str]:
     return words + draw(st.lists(st.sampled_from(JUNK), max_size=1))
 
 
-@contextmanager
-def workplace():
+@pytest.fixture(scope="module")
+def example(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a database, its export, a file that is neither, and a folder."""
-    before = Path.cwd()
-    with TemporaryDirectory() as name:
-        folder = Path(name)
-        (folder / "folder").mkdir()
-        (folder / "broken.json").write_text("{")
-        with Store.open(folder / "a.db", create=True) as store:
-            study = keep_best(store, Tiling(8192, 40))
-            store.add_trial(study, store.start_sweep({}), 1, Tiling(4096, 40), ok(800.0))
-        os.chdir(folder)
-        try:
-            CliRunner().invoke(app, ["export", "a.json", "--db", "a.db"])
-            yield folder
-        finally:
-            os.chdir(before)
+    folder = tmp_path_factory.mktemp("example")
+    (folder / "folder").mkdir()
+    (folder / "broken.json").write_text("{")
+    with Store.open(folder / "a.db", create=True) as store:
+        study = keep_best(store, Tiling(8192, 40))
+        store.add_trial(study, store.start_sweep({}), 1, Tiling(4096, 40), ok(800.0))
+    CliRunner().invoke(app, ["export", str(folder / "a.json"), "--db", str(folder / "a.db")])
+    return folder
+
+
+@contextmanager
+def workplace(example: Path):
+    """A copy of the example to work in."""
+    with TemporaryDirectory() as name, pytest.MonkeyPatch.context() as patch:
+        folder = Path(shutil.copytree(example, name, dirs_exist_ok=True))
+        patch.chdir(folder)
+        yield folder
 
 
 class TooLongError(BaseException):
@@ -132,7 +136,7 @@ def _too_long(*_: object) -> None:
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_every_command_answers_whatever_it_is_given(name: str, monkeypatch: pytest.MonkeyPatch):
+def test_every_command_answers_whatever_it_is_given(name: str, example: Path, monkeypatch: pytest.MonkeyPatch):
     if name == "sweep":  # its device alone is a fake, so that many sweeps are run to their end
         monkeypatch.setattr(devices, "open_runners", lambda specs, jobs, groups: [FakeRunner()])
     monkeypatch.setattr("uvicorn.Server.run", lambda self, sockets: self._ready())  # else `serve` has no end
@@ -147,7 +151,7 @@ def test_every_command_answers_whatever_it_is_given(name: str, monkeypatch: pyte
     def check(words: list[str]) -> None:
         nonlocal tried
         tried += 1
-        with workplace(), warnings.catch_warnings():
+        with workplace(example), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of others' sources, which may be compiled here for the first time
             signal.signal(signal.SIGALRM, _too_long)
             signal.alarm(SECONDS)
@@ -169,9 +173,9 @@ def test_every_command_answers_whatever_it_is_given(name: str, monkeypatch: pyte
     print(f"{name}: {tried} tried")
 
 
-def test_the_example_database_is_what_the_arguments_mean():
+def test_the_example_database_is_what_the_arguments_mean(example: Path):
     """Else all of them would fail alike, and nothing would be tried."""
-    with workplace() as folder, Store.read(folder / "a.db") as store:
+    with workplace(example) as folder, Store.read(folder / "a.db") as store:
         assert [best.study.workload for best in store.best()] == [FORWARD]
         assert store.best()[0].study.provenance == VIRTUAL
         assert (folder / "a.json").stat().st_size > 100

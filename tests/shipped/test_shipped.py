@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import sys
+from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
 
@@ -44,7 +45,7 @@ def rows(path: Path) -> list[tuple[object, ...]]:
         return sorted(db.execute("select * from best_tilings"))
 
 
-def test_every_soc_has_every_size_of_this_compiler_model_and_kernel(tmp_path):
+def test_every_soc_has_every_size_of_this_compiler_and_kernel_and_the_910b4_of_this_model(tmp_path):
     """If this fails after a change, `python results/reproduce.py` makes them anew."""
     wanted = {workload for family in FAMILIES for workload in reproduce.workloads(family)}
     packed = []
@@ -59,7 +60,8 @@ def test_every_soc_has_every_size_of_this_compiler_model_and_kernel(tmp_path):
         for study in studies:
             provenance = study.provenance
             assert (provenance.device, provenance.source) == (device, Source.VIRTUAL)
-            assert provenance.toolchain == toolchain
+            assert _but_model(provenance.toolchain) == _but_model(toolchain)
+            assert soc.name != SOC or provenance.toolchain == toolchain
             assert provenance.kernel_hash == kernel_hash(study.workload.kernel)
     measured = gains.all_bests_of("NVIDIA_H200")
     assert {study.provenance.source for study in measured} == {Source.MEASURED}
@@ -67,6 +69,10 @@ def test_every_soc_has_every_size_of_this_compiler_model_and_kernel(tmp_path):
     assert write_shipped(tmp_path / "again.db", packed) == len(packed)
     assert rows(tmp_path / "again.db") == rows(SHIPPED)
     assert SHIPPED.stat().st_size < A_MEGABYTE
+
+
+def _but_model(toolchain: Mapping[str, str]) -> dict[str, str]:
+    return {name: version for name, version in toolchain.items() if name != "virtual-device"}
 
 
 @pytest.mark.usefixtures("served")
@@ -122,7 +128,14 @@ def test_the_page_of_gains_is_what_the_script_writes():
     assert page.split(gains.START)[1].split(gains.END)[0].strip() == gains.tables().strip()
 
 
-def test_no_gain_is_claimed_within_the_regret_bound():
-    gained = [(gains.gain(study) - 1.0, study.best.regret) for study in gains.all_bests_of(SOC)]
-    assert all(gain == 0.0 or gain > regret for gain, regret in gained)
-    assert any(gain == 0.0 for gain, _ in gained)
+def test_no_gain_is_claimed_that_is_not_there_in_most_draws():
+    """The interval holds 80% of the draws; where the default is as good it is kept."""
+    gained = [gains.gain(study) for study in gains.all_bests_of(SOC)]
+    assert all(low <= middle <= high for low, middle, high in gained)
+    assert all(low > 1.0 or low == middle == high == 1.0 for low, middle, high in gained)
+
+
+def test_every_time_lies_in_its_interval():
+    for study in gains.all_bests_of(SOC):
+        measurement = study.trials[study.best.number].measurement
+        assert measurement.low_us <= measurement.time_us <= measurement.high_us

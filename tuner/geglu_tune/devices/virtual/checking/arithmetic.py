@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -88,7 +89,8 @@ def compute(routine: Routine, name: str, sources: Sequence[Any], sizes: tuple[in
     if family == "interleave":
         return np.stack(sources, axis=-1).reshape(sizes)
     if family == "deinterleave":
-        return np.array(sources[0][..., int(routine.op) :: 2])
+        step = sources[0].shape[-1] // sizes[-1]  # of two channels; of n, the source leaves out the others by itself
+        return np.array(sources[0][..., int(routine.op) :: step])
     raise UnknownOperationError(name)
 
 
@@ -129,10 +131,10 @@ def _cast(routine: Routine, name: str, source: Values, rest: Sequence[Any]) -> V
 
 
 def _reduce(routine: Routine, source: Values, sizes: tuple[int, ...]) -> Values:
-    """Along the last axis (r, ar) or the first (ra), folded by halves as the library does."""
-    reduction, _, axis = routine.op.partition("_")
+    """Folded by halves as the library does; `r` says which of the axes goes."""
+    reduction, _, axes = routine.op.partition("_")
     join = _REDUCTIONS[reduction]
-    values = np.array(source) if axis == "ra" else np.moveaxis(np.array(source), -1, 0)
+    values = np.moveaxis(np.array(source), re.findall(r"r|a\d?", axes).index("r"), 0)
     while len(values) > 1:
         half = -(-len(values) // 2)
         folded = join(values[: len(values) - half], values[half:])

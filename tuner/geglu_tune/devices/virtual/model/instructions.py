@@ -120,7 +120,7 @@ def runs(memory: Memory, *others: Memory) -> tuple[int, int]:
 
 
 def _reduction(routine: Routine, source: Memory, bits: int) -> Iterator[Instruction]:
-    """Folds by halves with whole instructions, then within a repeat; `ra` adds up rows and never gets that far."""
+    """Folds by halves with whole instructions, then within a repeat; where the last axis stays, rows are added up."""
     reduction, _, axis = routine.op.partition("_")
     fold = _FOLDS[reduction]
     if axis == "ra":
@@ -128,6 +128,12 @@ def _reduction(routine: Routine, source: Memory, bits: int) -> Iterator[Instruct
         while rows > 1:
             rows, folded = -(-rows // 2), rows // 2
             yield Instruction(fold, 1, folded * columns, bits)
+        return
+    if axis in ("ra0a1", "ara"):
+        place = axis.index("r")
+        sizes, strides = (numbers[:place] + numbers[place + 1 :] for numbers in (source.sizes, source.strides))
+        for _ in range(source.sizes[place]):
+            yield Instruction(fold, *runs(source._replace(sizes=sizes, strides=strides)), bits)
         return
     rows, columns = math.prod(source.sizes[:-1]), source.sizes[-1]
     while columns > _REPEAT_BITS // bits:

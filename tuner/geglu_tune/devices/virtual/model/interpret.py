@@ -26,7 +26,7 @@ from geglu_tune.devices.virtual.model.program import (
     Store,
     View,
 )
-from geglu_tune.devices.virtual.model.scalars import scalar_operation
+from geglu_tune.devices.virtual.model.scalars import FREE, scalar_operation
 
 
 class Memory(NamedTuple):
@@ -185,7 +185,8 @@ class _Run:
         values[node.result] = _unless_unknown(
             scalar_operation(node.op, node.dtype), *[values[slot] for slot in node.operands]
         )
-        self._observer.scalar()
+        if node.op not in FREE:
+            self._observer.scalar()
 
     def _block_index(self, node: BlockIndex) -> None:
         self._values[node.result] = self._index

@@ -54,9 +54,9 @@ _PATTERNS = {
     "select": rf"vsel_(?P<scalars>[vs][vs])_\dd_(?:{_T}_)?(?P<t>{_T})",
     "compare": rf"vcmp(?P<s1>s?)_(?P<op>eq|ne|lt|le|gt|ge)_\dd_(?P<t>{_T})",
     "logic": rf"v(?P<op>not|and|or|xor)_\dd_(?P<t>{_T})",
-    "reduce": rf"(?:enablevc_)?reduce_(?P<op>sum|max|min|prod|andi|ori|xori)_(?P<axis>r|ar|ra|ra0a1)_(?P<t>{_T})",
+    "reduce": rf"(?:enablevc_)?reduce_(?P<op>sum|max|min|prod|andi|ori|xori)_(?P<axis>r|ar|ra|ra0a1|ara)_(?P<t>{_T})",
     "interleave": rf"interleave_\dd_(?P<t>{_T})",
-    "deinterleave": rf"deinterleave_channel_(?P<op>0|1)_from_2_channels_\dd_(?P<t>{_T})",
+    "deinterleave": rf"deinterleave_channel_(?P<op>\d)_from_(?:2|n)_channels_\dd_(?P<t>{_T})",
     "elementwise": rf"(?P<op>v[a-z]+?)(?:s?_(?P<scalars>vs|sv))?_\dd_(?P<t>{_T})",
 }
 _COMPILED = {family: re.compile(pattern + "$") for family, pattern in _PATTERNS.items()}
@@ -88,10 +88,7 @@ def _routine(name: str, family: str, parts: dict[str, str | None]) -> Routine:
     if family == "compare":
         return Routine(family, op, dtype, "i1", "vs" if parts["s1"] else "vv", signed)
     if family == "reduce":
-        axis = parts["axis"] or ""
-        if axis == "ra0a1":
-            raise UnknownOperationError(name)
-        return Routine(family, f"{op}_{axis}", dtype, dtype, signed=signed)
+        return Routine(family, f"{op}_{parts['axis']}", dtype, dtype, signed=signed)
     if family == "broadcast_1d":
         family, op = "broadcast", "first"
     return Routine(family, op, dtype, dtype, parts.get("scalars") or "", signed)

@@ -6,6 +6,7 @@ the final one has calls. Both are read. An operation that is not known is an err
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterable
 from typing import Any
@@ -184,7 +185,8 @@ class _Reader:
         (source,), result = op.operands, op.results[0]
         before, after = _integer(source.type), _integer(result.type)
         if BITS[after] < BITS[before]:
-            return Scalar(self._new(result), "wrap", self._of((source,)), after)
+            short = "low_bit" if after == "i1" else "wrap"
+            return Scalar(self._new(result), short, self._of((source,)), after)
         if short.endswith("ui"):
             return Scalar(self._new(result), "unsigned", self._of((source,)), before)
         if before == "i1":
@@ -232,14 +234,7 @@ class _Reader:
 
     def _read_memref_subview(self, op: Any) -> Node:
         base, offsets, sizes, strides = self._layout(op)
-        dropped = len(sizes) - len(op.results[0].type.get_shape())
-        ones = [
-            place
-            for place, size in enumerate({**op.properties, **op.attributes}["static_sizes"].get_values())
-            if size == 1
-        ]
-        kept = tuple(place for place in range(len(sizes)) if place not in ones[:dropped])
-        return View(self._new(op.results[0]), base, offsets, sizes, strides, kept)
+        return View(self._new(op.results[0]), base, offsets, sizes, strides, _kept(op))
 
     def _read_memref_collapse_shape(self, op: Any) -> Node:
         (base,) = self._of(op.operands)
@@ -382,6 +377,27 @@ def _written(kind: Any) -> str:
 
 def _rank(kind: Any) -> int:
     return len(kind.get_shape())
+
+
+def _kept(op: Any) -> tuple[int, ...]:
+    """The dimensions of a subview that its result has: of those of size 1, which are dropped shows in the strides."""
+    source, result = op.operands[0].type, op.results[0].type
+    fields = {**op.properties, **op.attributes}
+    sizes, steps = (fields[name].get_values() for name in ("static_sizes", "static_strides"))
+    strides = [
+        None if stride is None or step == _DYNAMIC else stride * step
+        for stride, step in zip(source.get_strides(), steps, strict=True)
+    ]
+    rank = len(result.get_shape())
+    if rank == len(sizes):
+        return tuple(range(rank))
+    known = result.get_strides()
+    for kept in itertools.combinations(range(len(sizes)), rank):
+        dropped = set(range(len(sizes))) - set(kept)
+        pairs = [(strides[place], stride) for place, stride in zip(kept, known, strict=True)]
+        if all(None in pair or pair[0] == pair[1] for pair in pairs) and all(sizes[place] == 1 for place in dropped):
+            return kept
+    raise UnknownOperationError("memref.subview", f"from {source} to {result}, and it does not say of which dimensions")
 
 
 def _groups(op: Any) -> tuple[tuple[int, ...], ...]:

@@ -56,10 +56,13 @@ _INTEGER: dict[str, Callable[..., Any]] = {
     "negated": lambda a: -int(a),
     "unsigned": lambda a: a,
     "wrap": int,
+    "low_bit": int,
     "select": lambda condition, yes, no: yes if condition else no,
 }
+FREE = {"wrap", "unsigned", "negated"}
+"""Another reading of a register, which takes no instruction."""
 _UNSIGNED = {"divui", "remui", "maxui", "minui", "shrui", "unsigned"}
-_OVERFLOWING = {"addi", "subi", "muli", "shli", "divui", "remui", "maxui", "minui", "shrui", "wrap"}
+_OVERFLOWING = {"addi", "subi", "muli", "shli", "divui", "remui", "maxui", "minui", "shrui", "wrap", "low_bit"}
 """Whose result may need more bits than it gets, or another sign."""
 _COMPARE = {
     "eq": operator.eq,
@@ -93,7 +96,7 @@ def scalar_operation(op: str, dtype: str) -> Callable[..., Any]:
     """What a scalar instruction computes; a result that is a float is rounded to its type."""
     kind, _, predicate = op.partition("_")
     if op in _INTEGER or kind == "cmpi":
-        return _of_integers(op, predicate, dtype)
+        return _of_integers(op, predicate if kind == "cmpi" else "", dtype)
     if kind == "cmpf":
         return _compare_floats(predicate)
     if op in ("fptosi", "fptoui"):

@@ -177,9 +177,10 @@ class Tracer:
 
     def load(self, memory: Memory, index: Any) -> Any:
         self._scalar_access("load", memory)
-        if memory.in_ub or index is UNKNOWN or memory.base not in self._data:
+        data = self._data.get(memory.base)
+        if memory.in_ub or data is None or index is UNKNOWN or not 0 <= index < data.size:
             return UNKNOWN
-        return self._data[memory.base].reshape(-1)[index].item()
+        return data.reshape(-1)[index].item()
 
     def store(self, value: Any, memory: Memory, index: Any) -> None:
         self._scalar_access("store", memory)

@@ -153,7 +153,7 @@ class Margin:
     speedup: float
     low: float
     high: float
-    """The 95% confidence interval."""
+    """Measured: the 95% confidence interval. Virtual: the 10th and 90th percentile over the draws."""
     noise: float
     """How far two timings of the default were apart: a gain of no more than that is none."""
 
@@ -164,6 +164,6 @@ class Choice:
 
     tiling: Tiling
     regret: float | None
-    """Bound on chosen time over best time, minus 1. Virtual: the largest under any draw. Measured: the upper end of the
+    """Bound on chosen time over best time, minus 1. Virtual: holds in 90% of the draws. Measured: the upper end of the
     95% confidence interval against any finalist. None where not known."""
     margin: Margin | None = None

@@ -14,7 +14,7 @@ from geglu_tune.cli import app
 def runner(monkeypatch):
     """The only device of this machine."""
     runner = FakeRunner()
-    monkeypatch.setattr(devices, "open_runners", lambda specs, jobs, groups: [runner])
+    monkeypatch.setattr(devices, "open_runners", lambda specs, jobs, groups, l2: [runner])
     return runner
 
 

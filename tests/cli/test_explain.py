@@ -203,7 +203,7 @@ class TestTrace:
 
     def test_it_lasts_as_long_as_the_launch_in_microseconds(self, slices):
         end = max(event["ts"] + event["dur"] for event in slices)
-        assert end == pytest.approx(document(*SLOW)["time_us"]["nominal"], rel=1e-6)
+        assert end == pytest.approx(document(*SLOW)["steady_state"]["launch_us"], rel=1e-6)
 
     def test_of_many_tiles_the_first_and_the_last_are_there(self, slices):
         tiles = {event["args"]["tile"] for event in slices if event["name"] == "store c"}

@@ -55,7 +55,7 @@ def test_what_cannot_share_a_sweep_is_refused(tmp_path, names, said):
 def test_unequal_devices_are_closed_again(monkeypatch, other, what):
     first = FakeRunner()
     opened = iter([first, other])
-    monkeypatch.setattr(devices, "open_runner", lambda spec, jobs: next(opened))
+    monkeypatch.setattr(devices, "open_runner", lambda spec, jobs, l2: next(opened))
     with pytest.raises(UsageError, match=f"{what} is"):
         devices.open_runners("npu:0,npu:1", jobs=2)
     assert first.closed

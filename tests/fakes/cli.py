@@ -12,7 +12,7 @@ SECONDS_A_TRIAL = "FAKE_SECONDS_A_TRIAL"
 
 def main() -> None:
     runner = FakeRunner(seconds_a_trial=float(os.environ.get(SECONDS_A_TRIAL, "0")))
-    devices.open_runner = lambda spec, jobs: runner
+    devices.open_runner = lambda spec, jobs, l2: runner
     cli.main()
 
 

@@ -138,7 +138,7 @@ def _too_long(*_: object) -> None:
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_command_answers_whatever_it_is_given(name: str, example: Path, monkeypatch: pytest.MonkeyPatch):
     if name == "sweep":  # its device alone is a fake, so that many sweeps are run to their end
-        monkeypatch.setattr(devices, "open_runners", lambda specs, jobs, groups: [FakeRunner()])
+        monkeypatch.setattr(devices, "open_runners", lambda specs, jobs, groups, l2: [FakeRunner()])
     monkeypatch.setattr("uvicorn.Server.run", lambda self, sockets: self._ready())  # else `serve` has no end
     tried = 0
 

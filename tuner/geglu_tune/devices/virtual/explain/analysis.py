@@ -139,7 +139,9 @@ class Analysis:
 
     @property
     def launch_seconds(self) -> float:
-        return float(self.chip.launch_seconds(self.tiling.programs)[0])
+        """Until the programs' own work begins: the launch, and their prologue."""
+        prologue = float(self.costs.number("prologue_cycles")[0]) / self.clock_hz
+        return float(self.chip.launch_seconds(self.tiling.programs)[0]) + prologue
 
     @property
     def clock_hz(self) -> float:

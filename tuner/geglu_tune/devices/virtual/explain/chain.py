@@ -83,7 +83,7 @@ def _link(run: Sequence[Activity], following: Sequence[Activity]) -> Link:
     return Link(
         pipe=last.pipe,
         instructions=tuple(one.instruction for one in run if one.instruction),
-        cycles=sum(one.cycles for one in run),
+        cycles=sum(one.head + one.cycles for one in run),
         event=last.flag[2] if last.kind is Kind.SET and first.flag == last.flag and last.flag else None,
         tiles_on=first.tile - last.tile,
     )

@@ -47,6 +47,8 @@ class Activity:
     """Setter, waiter and event of a set or wait."""
     raised_by: int = -1
     """Index of the set that a wait is answered by."""
+    head: float = 0.0
+    """Cycles from the end of its cause to its start: the vector pipe's, where it was idle."""
 
     @property
     def cycles(self) -> float:
@@ -142,7 +144,8 @@ class _Clockwork:
         index = len(self.activities)
         self.activities.append(
             Activity(
-                pipe, kind, self._tile, self._place, start, start + cycles, idle, cause, instruction, flag, raised_by
+                *(pipe, kind, self._tile, self._place, start, start + cycles, idle, cause, instruction, flag),
+                *(raised_by, start - self._end(cause)),
             )
         )
         self._place += 1

@@ -8,10 +8,9 @@ import pytest
 from geglu_tune import lookup
 from geglu_tune.devices import open_runner
 from geglu_tune.devices.profiles import find_profile, shipped_profile
-from geglu_tune.devices.virtual.model.chip import Chip
+from geglu_tune.devices.virtual.model.chip import Chip, Launch
 from geglu_tune.errors import GegluTuneError
 from geglu_tune.paths import local_profile_path
-from geglu_tune.tiling import Tiling
 from virtual.programs import program
 
 LOCAL = """
@@ -76,8 +75,8 @@ def test_a_file_that_is_written_anew_or_deleted_counts_at_once(write):
 def test_the_model_runs_on_the_measured_numbers(write):
     write(LOCAL)
     local, shipped = Chip(find_profile("Ascend910B4")), Chip(shipped_profile("Ascend910B4"))
-    tiling = Tiling(4096, 1)
-    times = [float(chip.seconds(program(), 4096 * 100, tiling)[0]) for chip in (local, shipped)]
+    launch = Launch.flat(program(), 4096 * 100, 1)
+    times = [float(chip.seconds(launch)[0]) for chip in (local, shipped)]
     assert times[0] < times[1]
 
 

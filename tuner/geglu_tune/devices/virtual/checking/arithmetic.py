@@ -117,17 +117,26 @@ def _arange(sizes: tuple[int, ...], rest: Sequence[Any], dtype: np.dtype[Any]) -
 
 
 def _cast(routine: Routine, name: str, source: Values, rest: Sequence[Any]) -> Values:
-    """To a float it rounds to nearest, ties to even; to an integer as the mode says."""
+    """To another float it rounds to nearest, ties to even; to an integer, and to whole floats, as the mode says."""
     to_integer = routine.target.startswith("i") and routine.target != "i1"
     from_float = not routine.source.startswith("i")
     mode = next((int(value) for value in rest if isinstance(value, int | np.integer)), _NEAREST)
-    if to_integer and from_float:
+    if from_float and (to_integer or routine.source == routine.target):
         if mode not in _CAST_MODES:
             raise UnknownOperationError(name, f"with round mode {mode}")
-        return _CAST_MODES[mode](source.astype(np.float64))
+        whole = _CAST_MODES[mode](source.astype(np.float64))
+        return _saturated(whole, routine.target) if to_integer else whole
     if mode != _NEAREST and from_float:
         raise UnknownOperationError(name, f"with round mode {mode}")
     return source
+
+
+def _saturated(whole: Values, dtype: str) -> Values:
+    """Integers of a type: the ends of its range for what lies beyond, 0 for NaN."""
+    kind = numpy_dtype(dtype)
+    ends = np.iinfo(kind)
+    inside = np.where(np.isnan(whole) | (whole >= ends.max) | (whole <= ends.min), 0, whole).astype(kind)
+    return np.where(whole >= ends.max, ends.max, np.where(whole <= ends.min, ends.min, inside))
 
 
 def _reduce(routine: Routine, source: Values, sizes: tuple[int, ...]) -> Values:

@@ -105,7 +105,7 @@ class _GlobalMemory:
         self.written: dict[str, NDArray[np.bool_]] = {}
         for (name, value), argument in zip(arguments.items(), program.arguments[:-3], strict=True):
             if isinstance(value, np.ndarray) != bool(argument.dtype):
-                raise ValueError(f"{name} is {'' if argument.dtype else 'no '}tensor of the program")
+                raise ValueError(f"{name} must be {'a tensor' if argument.dtype else 'a number'}")
             if not isinstance(value, np.ndarray):
                 self.values.append(value)
                 continue
@@ -167,11 +167,19 @@ class _Core:
     def load(self, memory: Memory, index: Any) -> Any:
         if not memory.in_ub and 0 <= index < memory.limit:
             return self._memory.tensors[memory.base][index].item()
+        low = memory.base + index * (BITS[memory.dtype] // 8)
+        high = low + BITS[memory.dtype] // 8
+        if high > low and 0 <= index < memory.limit and self._order.is_idle("S") and self._written[low:high].all():
+            return self._ub[low:high].view(numpy_dtype(memory.dtype))[0].item()
         one = memory._replace(offset=index, sizes=(1,), strides=(1,))
         values = self._read("the scalar unit", "S", "load", one) if memory.in_ub else self._outside("load", "load", one)
         return values[0].item() if values is not None and values.size else 0
 
     def store(self, value: Any, memory: Memory, index: Any) -> None:
+        if not memory.in_ub and 0 <= index < memory.limit and self._memory.may_write(memory.base):
+            self._memory.tensors[memory.base][index] = value
+            self._memory.note_written(memory.base, lambda written: written[index : index + 1])
+            return
         one = memory._replace(offset=index, sizes=(1,), strides=(1,))
         if memory.in_ub:
             spans = self._spans("the scalar unit", "S", "store", one)

@@ -67,6 +67,10 @@ class PipeOrder:
         """Of every pipe's instructions, those that are over before this pipe's next one starts."""
         self._raised: dict[tuple[str, str, int], deque[_Progress]] = defaultdict(deque)
 
+    def is_idle(self, pipe: str) -> bool:
+        """Whether all that was issued is over before this pipe's next instruction starts."""
+        return self._finished[pipe] == self._count
+
     def issue(self, later: Instruction) -> Race | None:
         """Append an instruction to its pipe, and say with which unfinished one it races, if any."""
         race = next(self._races(later), None)

@@ -26,7 +26,15 @@ class _GLUFunction(torch.autograd.Function):
 
 
 class GEGLUFunction(_GLUFunction):
-    """apply(a, b, forward_tiling=None, backward_tiling=None) -> gelu(a) b; keeps a and b for the backward pass."""
+    """apply(a, b, forward_tiling=None, backward_tiling=None) -> gelu(a) b; keeps a and b for the backward pass.
+
+    >>> import torch
+    >>> from geglu_kernels import GEGLUFunction
+    >>> a, b = torch.tensor([1.0], requires_grad=True), torch.tensor([2.0], requires_grad=True)
+    >>> GEGLUFunction.apply(a, b).backward()
+    >>> a.grad, b.grad
+    (tensor([2.1659]), tensor([0.8412]))
+    """
 
     @staticmethod
     def forward(
@@ -36,7 +44,15 @@ class GEGLUFunction(_GLUFunction):
 
 
 class SwiGLUFunction(_GLUFunction):
-    """As GEGLUFunction, for silu(a) b."""
+    """As GEGLUFunction, for silu(a) b.
+
+    >>> import torch
+    >>> from geglu_kernels import SwiGLUFunction
+    >>> a, b = torch.tensor([1.0], requires_grad=True), torch.tensor([2.0], requires_grad=True)
+    >>> SwiGLUFunction.apply(a, b).backward()
+    >>> a.grad, b.grad
+    (tensor([1.8553]), tensor([0.7311]))
+    """
 
     @staticmethod
     def forward(

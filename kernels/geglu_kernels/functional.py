@@ -28,6 +28,11 @@ def geglu_forward(a: Tensor, b: Tensor, *, tiling: Tiling | None = None) -> Tens
 
     a and b have one shape, dtype (bfloat16, float16, float32) and device; any rank and any strides. c is contiguous.
     `tiling` defaults to Liger-Kernel's. Raises TypeError or ValueError where the tensors do not match.
+
+    >>> import torch
+    >>> from geglu_kernels import geglu_forward
+    >>> geglu_forward(torch.tensor([1.0, -1.0]), torch.tensor([2.0, 2.0]))
+    tensor([ 1.6824, -0.3176])
     """
     return forward("geglu", a, b, tiling)
 
@@ -36,17 +41,34 @@ def geglu_backward(dc: Tensor, a: Tensor, b: Tensor, *, tiling: Tiling | None = 
     """(da, db), the gradients of a and b for the gradient dc of c; new tensors, the inputs are left as they are.
 
     Takes tensors and `tiling` as `geglu_forward` does.
+
+    >>> import torch
+    >>> from geglu_kernels import geglu_backward
+    >>> geglu_backward(torch.tensor([1.0]), torch.tensor([1.0]), torch.tensor([2.0]))
+    (tensor([2.1659]), tensor([0.8412]))
     """
     return backward("geglu", dc, a, b, tiling)
 
 
 def swiglu_forward(a: Tensor, b: Tensor, *, tiling: Tiling | None = None) -> Tensor:
-    """c = silu(a) b, elementwise. Takes tensors and `tiling` as `geglu_forward` does."""
+    """c = silu(a) b, elementwise. Takes tensors and `tiling` as `geglu_forward` does.
+
+    >>> import torch
+    >>> from geglu_kernels import swiglu_forward
+    >>> swiglu_forward(torch.tensor([1.0, -1.0]), torch.tensor([2.0, 2.0]))
+    tensor([ 1.4621, -0.5379])
+    """
     return forward("swiglu", a, b, tiling)
 
 
 def swiglu_backward(dc: Tensor, a: Tensor, b: Tensor, *, tiling: Tiling | None = None) -> tuple[Tensor, Tensor]:
-    """(da, db), the gradients of a and b for the gradient dc of c; as `geglu_backward`."""
+    """(da, db), the gradients of a and b for the gradient dc of c; as `geglu_backward`.
+
+    >>> import torch
+    >>> from geglu_kernels import swiglu_backward
+    >>> swiglu_backward(torch.tensor([1.0]), torch.tensor([1.0]), torch.tensor([2.0]))
+    (tensor([1.8553]), tensor([0.7311]))
+    """
     return backward("swiglu", dc, a, b, tiling)
 
 

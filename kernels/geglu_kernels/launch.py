@@ -33,6 +33,10 @@ class Tiling:
         form: how the kernel's arithmetic is written.
         loop_order: which tiles a program takes.
         num_warps: warps a program (CUDA only); None is Triton's choice.
+
+    >>> from geglu_kernels import Tiling
+    >>> Tiling(7424, 40, form="sigmoid").replace(multibuffer=False)
+    Tiling(block_size=7424, programs=40, multibuffer=False, form='sigmoid', loop_order='strided', num_warps=None)
     """
 
     __slots__ = ("block_size", "form", "loop_order", "multibuffer", "num_warps", "programs")

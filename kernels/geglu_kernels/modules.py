@@ -36,12 +36,26 @@ class _GatedMLP(nn.Module):
 
 
 class GEGLUMLP(_GatedMLP):
-    """y = down(gelu(gate(x)) up(x)) without biases, for x of shape (..., hidden_size)."""
+    """y = down(gelu(gate(x)) up(x)) without biases, for x of shape (..., hidden_size).
+
+    >>> import torch
+    >>> from geglu_kernels import GEGLUMLP
+    >>> mlp = GEGLUMLP(hidden_size=8, intermediate_size=32)
+    >>> mlp(torch.randn(4, 8)).shape
+    torch.Size([4, 8])
+    """
 
     function = GEGLUFunction
 
 
 class SwiGLUMLP(_GatedMLP):
-    """y = down(silu(gate(x)) up(x)) without biases, for x of shape (..., hidden_size)."""
+    """y = down(silu(gate(x)) up(x)) without biases, for x of shape (..., hidden_size).
+
+    >>> import torch
+    >>> from geglu_kernels import SwiGLUMLP
+    >>> mlp = SwiGLUMLP(hidden_size=8, intermediate_size=32)
+    >>> mlp(torch.randn(4, 8)).shape
+    torch.Size([4, 8])
+    """
 
     function = SwiGLUFunction

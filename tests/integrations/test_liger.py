@@ -1,11 +1,13 @@
 """Liger-Kernel's GEGLU and SwiGLU, from their real wheel, with our launch put into it.
 
 There is no NPU here: Liger's modules are the real ones, and Triton's driver and torch's NPU stand-ins that let them be
-imported. Each test has a process of its own, for what a process has imported before is the point.
+imported. Each test has a process of its own, for what a process has imported before is the point: the fork of one that
+has imported torch and Triton alone.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -63,25 +65,51 @@ from liger_kernel.transformers.geglu import LigerGELUMulFunction
 """
 
 
-@pytest.fixture
-def run(liger_folder, tmp_path):
+FORKS = """
+import json, os, traceback
+for line in sys.stdin:
+    script = json.loads(line)
+    read, write = os.pipe()
+    if os.fork() == 0:
+        os.dup2(write, 1)
+        os.dup2(write, 2)
+        try:
+            exec(script)
+        except BaseException:
+            traceback.print_exc()
+            os._exit(1)
+        sys.stdout.flush()
+        os._exit(0)
+    os.close(write)
+    with os.fdopen(read) as printed:
+        said = printed.read()
+    print(json.dumps([os.wait()[1], said]), flush=True)
+"""
+"""Each line of the input is a script, and each of the output its exit status and what it printed."""
+
+
+@pytest.fixture(scope="module")
+def run(liger_folder, tmp_path_factory):
     """Run a script in a process that has the wheel; returns what it printed."""
-    database = tmp_path / "tunings.db"
+    database = tmp_path_factory.mktemp("liger") / "tunings.db"
     with Store.open(database, create=True) as store:
         keep_best(store, Tiling(3072, 40, form="sigmoid"), workload=Workload("geglu_forward", (4096,), "bf16"))
         keep_best(store, Tiling(1792, 40, form="sigmoid"), workload=Workload("geglu_backward", (4096,), "bf16"))
         keep_best(store, Tiling(2560, 40, form="quotient"), workload=Workload("swiglu_forward", (4096,), "bf16"))
         keep_best(store, Tiling(1280, 40, form="quotient"), workload=Workload("swiglu_backward", (4096,), "bf16"))
 
-    def start(script: str) -> str:
-        path = os.pathsep.join([str(TESTS), str(liger_folder)])
-        env = {**os.environ, "PYTHONPATH": path, "GEGLU_TUNE_DB": str(database), "ASCEND_UB_CAPACITY_BITS": "1572864"}
-        command = [sys.executable, "-c", PRELUDE + script]
-        done = subprocess.run(command, env=env, capture_output=True, text=True)
-        assert done.returncode == 0, done.stderr
-        return done.stdout
+    settings = {"GEGLU_TUNE_DB": str(database), "GEGLU_TUNE_SHIPPED": "0", "ASCEND_UB_CAPACITY_BITS": "1572864"}
+    env = {**os.environ, **settings, "PYTHONPATH": os.pathsep.join([str(TESTS), str(liger_folder)])}
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with subprocess.Popen([sys.executable, "-c", PRELUDE + FORKS], env=env, text=True, **pipes) as process:
 
-    return start
+        def start(script: str) -> str:
+            print(json.dumps(script), file=process.stdin, flush=True)
+            status, printed = json.loads(process.stdout.readline())
+            assert status == 0, printed
+            return printed
+
+        yield start
 
 
 @pytest.mark.parametrize("order", ["liger_kernel first", "geglu_tune first"])
@@ -200,10 +228,20 @@ assert launched == [("geglu", "forward", 3072, "sigmoid"), ("geglu", "backward",
     )
 
 
+def test_the_example_of_the_documentation_runs(run):
+    run(
+        """
+import doctest
+(found,) = doctest.DocTestFinder(recurse=False).find(liger.install, module=False, globs={})
+assert found.examples and doctest.DocTestRunner().run(found).failed == 0
+"""
+    )
+
+
 def test_another_version_is_refused_with_those_that_were_tested(run):
     printed = run(
         """
-liger.version = lambda name: "0.9.0"
+liger.version_of = lambda name: "0.9.0"
 try:
     liger.install()
 except liger.GegluTuneError as error:
@@ -216,9 +254,7 @@ except liger.GegluTuneError as error:
 def test_where_there_is_no_liger_that_is_said(run):
     printed = run(
         """
-def missing(name):
-    raise liger.PackageNotFoundError(name)
-liger.version = missing
+liger.version_of = lambda name: None
 try:
     liger.install()
 except liger.GegluTuneError as error:

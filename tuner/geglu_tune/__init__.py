@@ -35,6 +35,12 @@ def compute_default_tiling_strategy(
 
     Raises:
         ValueError: with `kernel`, for whatever lookup() does not know, and for more shapes than one.
+
+    Where nothing is tuned yet:
+
+    >>> from geglu_tune import compute_default_tiling_strategy
+    >>> compute_default_tiling_strategy(shapes=((8192, 11008),), kernel="geglu_forward", dtype="bf16")
+    ((8192,),)
     """
     if kernel is None:
         return heuristics.compute_default_tiling_strategy(

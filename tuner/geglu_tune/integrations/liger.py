@@ -43,6 +43,11 @@ def install() -> None:
     Raises:
         GegluTuneError: liger-kernel is not installed, in another version than the tested ones, or has chosen operators
             on this machine that are not known here.
+
+    >>> from geglu_tune.integrations import liger
+    >>> liger.install()
+    >>> from liger_kernel.ops import geglu_forward  # tuned now
+    >>> liger.uninstall()
     """
     if _replaced:
         return

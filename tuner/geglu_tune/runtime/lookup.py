@@ -48,6 +48,13 @@ def lookup(kernel: str, shape: int | Sequence[int], dtype: object, device: str |
     Raises:
         ValueError: no such kernel, dtype, shape or device. Never for the database's sake: one that cannot be used
             is warned of once, and the default answers.
+
+    Where nothing is tuned yet:
+
+    >>> from geglu_tune import lookup
+    >>> tiling = lookup("geglu_forward", shape=(8192, 11008), dtype="bf16")
+    >>> tiling.block_size, tiling.programs, tiling.origin
+    (8192, 40, 'default')
     """
     if device is None:
         device = _soc or _current_soc()
@@ -58,7 +65,14 @@ def lookup(kernel: str, shape: int | Sequence[int], dtype: object, device: str |
 
 
 def reload() -> None:
-    """Forget every answer, the database and the device: the next lookup reads them anew, and may warn again."""
+    """Forget every answer, the database and the device: the next lookup reads them anew, and may warn again.
+
+    >>> from geglu_tune import lookup, reload
+    >>> before = lookup("geglu_forward", shape=4096, dtype="bf16")
+    >>> reload()
+    >>> lookup("geglu_forward", shape=4096, dtype="bf16") is before
+    False
+    """
     global _answers, _index, _soc, _modules_seen, _warned
     _answers, _index, _soc, _modules_seen, _warned = {}, None, None, 0, False
 

@@ -24,6 +24,11 @@ class ServedTiling(Tiling):
             toolchain, ...), and the database that holds it; None for a default.
         distance: |log(n / row["n"])|: 0 for exact, None for a default.
         reason: why this and not another, in one line.
+
+    >>> from geglu_tune import lookup
+    >>> served = lookup("swiglu_forward", shape=4096, dtype="fp32", device="Ascend910B4")
+    >>> served.origin, served.source, served.soc
+    ('default', None, 'Ascend910B4')
     """
 
     __slots__ = ("distance", "origin", "reason", "row", "soc", "source")

@@ -14,28 +14,25 @@ from fakes.card import FakeNpuCard
 from geglu_tune.cli import app
 from geglu_tune.devices.calibration import measured
 from geglu_tune.devices.calibration.calibrate import MEASUREMENTS
-from geglu_tune.devices.calibration.card import VirtualCard
+from geglu_tune.devices.calibration.card import VirtualCard, hide_numbers
 from geglu_tune.devices.calibration.fit import TRUST, fit
 from geglu_tune.devices.calibration.localfile import write_local_profile
 from geglu_tune.devices.calibration.numbers import UNITS_OF_MEASURE, fitted_names, number_of, with_numbers
-from geglu_tune.devices.calibration.probes import probes
+from geglu_tune.devices.calibration.probes import CHAINED, kernels_to_tune, probes
 from geglu_tune.devices.profiles import Number, find_profile, shipped_profile
+from geglu_tune.devices.virtual.model.chip import Chip
 from geglu_tune.errors import GegluTuneError
 from geglu_tune.paths import local_profile_path
 
 SHIPPED = shipped_profile("Ascend910B4")
 LAUNCHES = probes(SHIPPED)
-UNTOLD = {"scalar_cycles", "call_scalar_cycles", "unaligned_efficiency"}
-"""No probe, and no kernel that is tuned, is limited by these."""
+KERNELS = kernels_to_tune(SHIPPED)
+WEIGHTY = {
+    *(f"{op}.slope" for op in CHAINED if f"{op}.slope" not in UNITS_OF_MEASURE),
+    *("read_efficiency", "l2_read_gbps", "launch_us", "launch_us_per_program"),
+}
+"""The numbers that the times of kernels hang on."""
 WITHOUT_TORCH_NPU = pytest.mark.skipif(find_spec("torch_npu") is not None, reason="torch_npu is installed")
-
-
-def hidden_card(seed):
-    """A profile with numbers from anywhere in their ranges, those included that are only conventions."""
-    random = np.random.default_rng(seed)
-    ranges = {name: number_of(SHIPPED, name) for name in [*fitted_names(SHIPPED), *UNITS_OF_MEASURE]}
-    drawn = {name: random.uniform(number.low, number.high) for name, number in ranges.items()}
-    return with_numbers(SHIPPED, {name: Number(value, value, value) for name, value in drawn.items()})
 
 
 def measure(card):
@@ -44,52 +41,57 @@ def measure(card):
 
 @cache
 def fitted(seed, noise=0.0):
-    return fit(SHIPPED, LAUNCHES, measure(VirtualCard(hidden_card(seed), noise, seed)))
+    return fit(SHIPPED, LAUNCHES, measure(VirtualCard(hide_numbers(SHIPPED, seed), noise, seed)))
 
 
-def as_told(profile, name):
-    """A number by a calibration's conventions: vmuls takes a cycle a repeat, the count-mode floor is as shipped."""
-    value, cycle = number_of(profile, name).value, profile.vector["vmuls"].slope.value
-    if name.endswith(".fixed"):
-        return (value + profile["count_mode_cycles"]) / cycle - SHIPPED["count_mode_cycles"]
-    if name.endswith(("_cycles", "slope")) or name == "clock_mhz":
-        return value / cycle
-    return value * cycle if name == "dma_bytes_per_cycle" else value
-
-
-@pytest.mark.parametrize("seed", [0])
-def test_hidden_numbers_are_found_within_three_percent(seed):
-    hidden, found = hidden_card(seed), fitted(seed)
-    assert {estimate.name for estimate in found.estimates if not estimate.told} == UNTOLD
-    for estimate in found.estimates:
-        if estimate.told:
-            assert estimate.value == pytest.approx(as_told(hidden, estimate.name), rel=0.03, abs=1e-3), estimate.name
-    assert all(residual.after == pytest.approx(residual.measured, rel=0.002) for residual in found.residuals)
+@pytest.mark.parametrize(("seed", "noise"), [(0, 0.0), (0, 0.01), (1, 0.01), (2, 0.01)])
+def test_a_fitted_profile_times_as_the_card_does(seed, noise):
+    """The probes, and GEGLU's kernels that are not among them."""
+    hidden, found = Chip(hide_numbers(SHIPPED, seed), the_value), fitted(seed, noise)
+    after = Chip(with_numbers(SHIPPED, found.numbers))
+    ratios = [launch.seconds(after)[0] / launch.seconds(hidden)[0] for launch in [*LAUNCHES, *KERNELS]]
+    assert ratios == pytest.approx([1] * len(ratios), abs=0.05)
+    assert np.median(np.abs(np.array(ratios) - 1)) < 0.01
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2])
-def test_with_noise_they_are_found_within_three_standard_errors(seed):
-    hidden, found = hidden_card(seed), fitted(seed, 0.01)
+def test_what_kernels_hang_on_is_found_within_a_few_standard_errors(seed):
+    hidden, found = hide_numbers(SHIPPED, seed), fitted(seed, 0.01)
     assert found.spread == pytest.approx(0.01, rel=0.3)
     for estimate in found.estimates:
-        if estimate.told:
-            assert abs(estimate.value - as_told(hidden, estimate.name)) < 3 * estimate.error, estimate.name
-            assert estimate.error < max(0.05 * estimate.value, 0.3 * (estimate.before.high - estimate.before.low))
+        if estimate.name in WEIGHTY:
+            assert estimate.told, estimate.name
+            assert abs(estimate.value - number_of(hidden, estimate.name).value) < 4 * estimate.error, estimate.name
+
+
+def test_a_calibration_narrows_the_interval_of_a_time():
+    before, after = Chip(SHIPPED), Chip(with_numbers(SHIPPED, fitted(1, 0.01).numbers))
+    for launch in KERNELS:
+        assert spread(launch.seconds(after)) < 0.7 * spread(launch.seconds(before)), launch.what
+
+
+def spread(times):
+    return np.std(np.log(times[1:]))
+
+
+def the_value(name, number):
+    return np.array([number.value])
 
 
 def test_more_noise_is_a_larger_error():
-    for before, after in zip(fitted(0).estimates, fitted(0, 10 * TRUST).estimates, strict=True):
-        assert after.error > 1.2 * before.error or before.name in UNTOLD
+    noisy = fitted(0, 10 * TRUST)
+    for before, after in zip(fitted(0).estimates, noisy.estimates, strict=True):
+        assert after.error > 1.2 * before.error or before.name not in WEIGHTY
 
 
 def test_a_card_that_the_model_cannot_follow_has_larger_errors():
     """No launch cost can be negative."""
-    samples = measure(VirtualCard(hidden_card(0)))
+    samples = measure(VirtualCard(hide_numbers(SHIPPED, 0)))
     one, all_cores = (i for i, launch in enumerate(LAUNCHES) if launch.what.startswith("one tile"))
     samples[all_cores] = 0.5 * samples[one]
     strange = fit(SHIPPED, LAUNCHES, samples)
     for before, after in zip(fitted(0).estimates, strange.estimates, strict=True):
-        assert after.error > 1.2 * before.error or before.name in UNTOLD or before.name.startswith("launch")
+        assert after.error > 1.2 * before.error or before.name not in WEIGHTY or before.name.startswith("launch")
 
 
 def test_a_clock_that_was_thought_sure_is_found_too():
@@ -102,8 +104,8 @@ def test_a_clock_that_was_thought_sure_is_found_too():
 
 
 def test_the_command_measures_a_card_and_keeps_the_result(monkeypatch):
-    """One that is outside a range, and differs in what is only a convention, too."""
-    hidden = with_numbers(hidden_card(3), {"load_latency_cycles": Number(700, 700, 700)})
+    """One that is outside a range, too."""
+    hidden = with_numbers(hide_numbers(SHIPPED, 3), {"load_latency_cycles": Number(700, 700, 700)})
     card = FakeNpuCard(hidden)
     monkeypatch.setattr(measured, "open_npu", lambda index: card)
     result = CliRunner().invoke(app, ["calibrate", "--device", "npu:0", "--json"], catch_exceptions=False)
@@ -116,13 +118,17 @@ def test_the_command_measures_a_card_and_keeps_the_result(monkeypatch):
 
     local = find_profile("Ascend910B4")
     assert re.match(r"npu:0 on \d{4}-\d\d-\d\d \(torch_npu 2.6.0, driver fake 1\)", local.calibrated)
-    assert local["load_latency_cycles"] == pytest.approx(as_told(hidden, "load_latency_cycles"), rel=0.03)
+    assert local["load_latency_cycles"] == pytest.approx(700, rel=0.1)
+    chips = Chip(local), Chip(hidden, the_value)
+    for launch in KERNELS:
+        here, there = (launch.seconds(chip)[0] for chip in chips)
+        assert here == pytest.approx(there, rel=0.02)
     for check in document["checks"]:
         assert abs(check["shipped_us"] / check["measured_us"] - 1) > 0.02
-        assert check["fitted_us"] == pytest.approx(check["measured_us"], rel=0.01)
+        assert check["fitted_us"] == pytest.approx(check["measured_us"], rel=0.02)
     assert {each["cores"] for each in document["bandwidths"]} >= {1, 20, 40}
     for each in document["bandwidths"]:
-        assert each["model_gbps"] == pytest.approx(each["measured_gbps"], rel=0.01)
+        assert each["model_gbps"] == pytest.approx(each["measured_gbps"], rel=0.05)
 
 
 def test_a_rehearsal_says_so_and_keeps_nothing(home_of_this_test):
@@ -133,8 +139,7 @@ def test_a_rehearsal_says_so_and_keeps_nothing(home_of_this_test):
     assert max(map(len, result.stdout.splitlines())) <= 80
     for name in fitted_names(SHIPPED):
         assert re.search(rf"^{re.escape(name)} ", result.stdout, re.MULTILINE)
-    for name in UNTOLD:
-        assert f"{name}: the probes cannot tell; it keeps its range" in result.stdout
+    assert "unaligned_efficiency: the probes cannot tell; it keeps its range" in result.stdout
     assert [path for path in home_of_this_test.rglob("*.toml") if path.is_file()] == []
 
 
@@ -161,11 +166,15 @@ def test_what_was_told_is_written_and_the_rest_stays_as_shipped():
     local = find_profile("Ascend910B4")
     assert local.calibrated == 'npu:0 on 2026-01-02 (driver "1.0")'
     for estimate in found.estimates:
-        written, meant = number_of(local, estimate.name), estimate.number
+        written, meant = number_of(local, estimate.name), found.numbers.get(estimate.name, estimate.before)
         assert written.value == pytest.approx(meant.value, rel=1e-5)
         assert (written.low, written.high) == pytest.approx((meant.low, meant.high), rel=1e-5)
         assert written.unit == number_of(SHIPPED, estimate.name).unit
-        assert (written == number_of(SHIPPED, estimate.name)) == (estimate.name in UNTOLD)
+        assert (written == number_of(SHIPPED, estimate.name)) == (not estimate.told)
+    for name in UNITS_OF_MEASURE:
+        value = number_of(SHIPPED, name).value
+        assert (number_of(local, name).low, number_of(local, name).high) == pytest.approx((value, value))
+    assert local.told >= found.numbers.keys()
     assert all(local.vector[op] == SHIPPED.vector[op] for op in ("vln", "vrec", "broadcast"))
     assert "measured by geglu-tune calibrate on npu:0" in path.read_text("utf-8")
 

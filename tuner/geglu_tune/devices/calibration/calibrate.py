@@ -61,7 +61,7 @@ def calibrate(profile: Profile, timer: Timer, say: Callable[[str], None] = lambd
         rounds.append([timer.seconds(launch) for launch in launches])
     say("fitting the model")
     found = fit(profile, launches, np.array(rounds).T)
-    fitted = with_numbers(profile, {each.name: each.number for each in found.estimates})
+    fitted = with_numbers(profile, found.numbers)
     say("timing what is not in the fit")
     return Calibration(fitted, found, _bandwidths(fitted, timer), _checks(profile, fitted, others, timer))
 

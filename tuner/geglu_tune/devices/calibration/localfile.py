@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 
 from geglu_tune.boundary.files import write_whole
-from geglu_tune.devices.calibration.fit import Estimate, Fit
-from geglu_tune.devices.profiles import shipped_file
+from geglu_tune.devices.calibration.fit import Fit
+from geglu_tune.devices.calibration.numbers import UNITS_OF_MEASURE
+from geglu_tune.devices.profiles import Number, shipped_file
 from geglu_tune.errors import GegluTuneError
 from geglu_tune.paths import local_profile_path
 
@@ -37,36 +39,33 @@ def write_local_profile(soc: str, fit: Fit, calibrated: str) -> Path:
 
 
 def _text(soc: str, fit: Fit, calibrated: str) -> str:
-    told = [estimate for estimate in fit.estimates if estimate.told]
     source = f"measured by geglu-tune calibrate on {calibrated}"
     blocks = [
         _HEADING + "\n".join(_fields(soc=soc, base=shipped_file(soc).stem, calibrated=calibrated)),
-        *(_number(estimate, source) for estimate in told if "." not in estimate.name),
-        *_vector(told, source),
+        *(_number(name, number, source) for name, number in fit.numbers.items() if "." not in name),
+        *_vector(fit.numbers, source),
     ]
     return "\n\n".join(blocks) + "\n"
 
 
-def _number(estimate: Estimate, source: str) -> str:
-    number = estimate.number
+def _number(name: str, number: Number, source: str) -> str:
     fields = _fields(
         value=number.value,
         unit=number.unit,
         low=number.low,
         high=number.high,
-        source=source,
-        confidence="measured",
+        source=UNITS_OF_MEASURE.get(name, source),
+        confidence="inferred" if name in UNITS_OF_MEASURE else "measured",
     )
-    return "\n".join([f"[{estimate.name}]", *fields])
+    return "\n".join([f"[{name}]", *fields])
 
 
-def _vector(told: list[Estimate], source: str) -> list[str]:
+def _vector(numbers: Mapping[str, Number], source: str) -> list[str]:
     """A table an instruction."""
     parts: dict[str, list[str]] = {}
-    for estimate in told:
-        op, _, part = estimate.name.partition(".")
+    for name, number in numbers.items():
+        op, _, part = name.partition(".")
         if part:
-            number = estimate.number
             inner = ", ".join(_fields(value=number.value, low=number.low, high=number.high))
             parts.setdefault(op, []).append(f"{part} = {{ {inner} }}")
     return [

@@ -44,8 +44,14 @@ def number_of(profile: Profile, name: str) -> Number:
     return cost.fixed if part == "fixed" else cost.slope
 
 
+def conventions(profile: Profile) -> dict[str, Number]:
+    """The numbers that are taken as they stand, without a range: what they are off shows in others."""
+    taken = {name: number_of(profile, name) for name in UNITS_OF_MEASURE}
+    return {name: replace(number, low=number.value, high=number.value) for name, number in taken.items()}
+
+
 def with_numbers(profile: Profile, changed: Mapping[str, Number]) -> Profile:
-    """The profile with some of its numbers replaced."""
+    """The profile with some of its numbers replaced by a card's own, which go before what others measured."""
     numbers, vector = dict(profile.numbers), dict(profile.vector)
     for name, number in changed.items():
         op, _, part = name.partition(".")
@@ -55,4 +61,4 @@ def with_numbers(profile: Profile, changed: Mapping[str, Number]) -> Profile:
             vector[op] = replace(vector[op], slope=number)
         else:
             numbers[name] = number
-    return replace(profile, numbers=numbers, vector=vector)
+    return replace(profile, numbers=numbers, vector=vector, told=profile.told | changed.keys())

@@ -70,7 +70,7 @@ def tilings(database, monkeypatch):
 
     monkeypatch.setattr("_sqlite3.connect", forbidden)
     monkeypatch.setattr(sys.modules["geglu_tune.runtime.lookup"], "_answer", forbidden)
-    monkeypatch.setattr(functional, "_cores", forbidden)
+    monkeypatch.setattr(functional, "_vector_cores", forbidden)
     return keep
 
 

@@ -123,8 +123,8 @@ def test_the_command_measures_a_card_and_keeps_the_result(monkeypatch):
     for launch in KERNELS:
         here, there = (launch.seconds(chip)[0] for chip in chips)
         assert here == pytest.approx(there, rel=0.02)
+    assert any(abs(check["shipped_us"] / check["measured_us"] - 1) > 0.02 for check in document["checks"])
     for check in document["checks"]:
-        assert abs(check["shipped_us"] / check["measured_us"] - 1) > 0.02
         assert check["fitted_us"] == pytest.approx(check["measured_us"], rel=0.02)
     assert {each["cores"] for each in document["bandwidths"]} >= {1, 20, 40}
     for each in document["bandwidths"]:

@@ -287,7 +287,7 @@ class TestVerdict:
         assert "takes as long as the default" in verdict(explained(loop_order="contiguous"))
 
     def test_draws_that_decide_otherwise_are_counted(self):
-        found = explained(block=1024, form="sigmoid_fp32", loop_order="contiguous")
+        found = explained(block=1280, form="sigmoid_fp32", loop_order="contiguous")
         slower, draws = found.slower_draws
         assert draws == 64
         assert 0 < slower < draws

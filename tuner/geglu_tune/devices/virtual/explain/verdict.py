@@ -76,7 +76,7 @@ def _doubt(explanation: Explanation) -> str:
     if ratio is None or (ratio.low >= 1 if ratio.nominal > 1 else ratio.high <= 1):
         return ""
     otherwise, word = (draws - slower, "faster") if ratio.nominal > 1 else (slower, "slower")
-    return f"that is not sure: in {otherwise} of {draws} draws of the profile's ranges it is {word}"
+    return f"that is not sure: in {otherwise} of {draws} draws it is {word}"
 
 
 def _than(change: float) -> str:

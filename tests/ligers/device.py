@@ -80,11 +80,11 @@ class Executor:
     """What to put into the recorder: it compiles each program once, and leaves out what is the cube's."""
 
     def __init__(self) -> None:
-        self._programs: dict[str, Program] = {}
+        self.programs: dict[str, Program] = {}
 
     def __call__(self, launch: Launch) -> None:
         if launch.is_cube:
             return
-        if launch.program not in self._programs:
-            self._programs[launch.program] = read(compile_launch(launch))
-        execute_program(self._programs[launch.program], launch)
+        if launch.program not in self.programs:
+            self.programs[launch.program] = read(compile_launch(launch))
+        execute_program(self.programs[launch.program], launch)

@@ -123,6 +123,7 @@ def _chip_probes(profile: Profile) -> list[Launch]:
         Launch(f"one tile a core, {cores} cores", _SINGLE, cores * _SINGLE.block_size, cores),
         _copy("copy in L2", _DOUBLE, cores, profile["l2_bytes"] / 2),
         streaming(profile, cores),
+        _copy("copy from memory, one buffer", _SINGLE, 1, 4 * profile["l2_bytes"], L2.DIRTY),
         _copy("copy from memory, one buffer", _SINGLE, cores, 4 * profile["l2_bytes"], L2.DIRTY),
     ]
 
@@ -153,4 +154,5 @@ def kernels_to_tune(profile: Profile) -> list[Launch]:
 def _copy(what: str, kernel: Kernel, cores: int, moved: float, l2: L2 = L2.WARM) -> Launch:
     """Read and write about so many bytes in all, the same number of tiles on each core."""
     tiles = ceil_div(int(moved), 8 * kernel.block_size * cores)
-    return Launch(f"{what}, {cores} cores", kernel, tiles * cores * kernel.block_size, cores, l2)
+    where = "one core" if cores == 1 else f"{cores} cores"
+    return Launch(f"{what}, {where}", kernel, tiles * cores * kernel.block_size, cores, l2)
